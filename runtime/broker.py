@@ -1,0 +1,83 @@
+"""The message broker: Dramatiq over Redis or Valkey, used for hints only.
+
+A message says "this part may be due" and carries ids, nothing else. Losing every message, or
+receiving each one three times, changes nothing but the time: Postgres decides. Hence an empty
+middleware list (no retries, no time limits, no age limits), an idle timeout of 20 ms instead of a
+second, and a prefetch of one message a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+# Dramatiq reads these at import.
+os.environ.setdefault('dramatiq_queue_prefetch', '1')
+os.environ.setdefault('dramatiq_restart_delay', '500')
+
+import redis
+from dramatiq import Message
+from dramatiq.brokers.redis import RedisBroker
+from dramatiq.errors import ConnectionError as DramatiqConnectionError
+
+from runtime.errors import BrokerUnavailable, ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runtime.settings import Settings
+
+WORKER_TIMEOUT_MS: Final = 20
+RENDER_QUEUE: Final = 'render'
+ASSEMBLE_QUEUE: Final = 'assemble'
+#: kind of batch → (queue, actor) that works its parts
+ROUTES: Final = {
+    'plan': (RENDER_QUEUE, 'work_part'),
+    'paint': (RENDER_QUEUE, 'work_part'),
+    'assemble': (ASSEMBLE_QUEUE, 'assemble_part'),
+}
+
+
+def connect_redis(settings: Settings) -> redis.Redis:
+    """A client whose calls fail within seconds instead of hanging when Redis is away."""
+    return redis.Redis.from_url(
+        settings.redis_url, socket_connect_timeout=2, socket_timeout=10, health_check_interval=15
+    )
+
+
+def make_broker(settings: Settings) -> RedisBroker:
+    # Dramatiq's constructor has no annotations.
+    return RedisBroker(client=connect_redis(settings), middleware=[], namespace='fanfold')  # type: ignore[no-untyped-call]
+
+
+def check_broker(settings: Settings) -> None:
+    """Refuse a Redis that may evict messages. Raises ConfigurationError or BrokerUnavailable."""
+    with broker_errors(), connect_redis(settings) as client:
+        policy = client.info('memory').get('maxmemory_policy')
+    if policy not in {'noeviction', None}:
+        raise ConfigurationError(
+            f'FANFOLD_REDIS_URL: the server has maxmemory-policy {policy!r}, so it may drop messages; '
+            "set 'maxmemory-policy noeviction'"
+        )
+
+
+@contextmanager
+def broker_errors() -> Iterator[None]:
+    """Map what redis and dramatiq raise when the server is away to BrokerUnavailable."""
+    try:
+        yield
+    except (redis.RedisError, DramatiqConnectionError, OSError) as error:
+        raise BrokerUnavailable(f'redis: {error}') from error
+
+
+def send_hint(broker: RedisBroker, *, kind: str, job_id: UUID, batch_no: int, part_index: int) -> None:
+    """Tell the workers that a part is due. Raises BrokerUnavailable."""
+    queue, actor = ROUTES[kind]
+    message: Message[None] = Message(
+        queue_name=queue, actor_name=actor, args=(str(job_id), batch_no, part_index), kwargs={}, options={}
+    )
+    with broker_errors():
+        broker.declare_queue(queue)
+        broker.enqueue(message)
