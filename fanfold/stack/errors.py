@@ -1,0 +1,9 @@
+from pathlib import Path
+
+
+class StackError(Exception):
+    pass
+
+
+class ServerNotFound(StackError):
+    pass
