@@ -9,6 +9,7 @@ second, and a prefetch of one message a thread.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -23,6 +24,7 @@ from dramatiq.brokers.redis import RedisBroker
 from dramatiq.errors import ConnectionError as DramatiqConnectionError
 
 from runtime.errors import BrokerUnavailable, ConfigurationError
+from runtime.logs import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +40,8 @@ ROUTES: Final = {
     'paint': (RENDER_QUEUE, 'work_part'),
     'assemble': (ASSEMBLE_QUEUE, 'assemble_part'),
 }
+
+log = get_logger(__name__)
 
 
 def connect_redis(settings: Settings) -> redis.Redis:
@@ -81,3 +85,16 @@ def send_hint(broker: RedisBroker, *, kind: str, job_id: UUID, batch_no: int, pa
     with broker_errors():
         broker.declare_queue(queue)
         broker.enqueue(message)
+
+
+def check_broker_patiently(settings: Settings, *, patience_seconds: float = 60) -> None:
+    """check_broker, waiting for a server that is still starting. Without an answer it goes on: messages are hints."""
+    give_up = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return check_broker(settings)
+        except BrokerUnavailable as error:
+            log.warning('waiting for the broker', error=str(error))
+            if time.monotonic() > give_up:
+                return None
+            time.sleep(0.5)

@@ -61,6 +61,7 @@ PROBLEM_TITLES: Final = {
     'lost-too-often': 'A part was lost too often',
     'storage-unavailable': 'The object storage was away for too long',
     'deadline-exceeded': 'The job did not finish before its deadline',
+    'input-missing': 'What the job was submitted with is gone',
     'merge-error': 'The painted parts could not be merged',
     'part-object-damaged': 'A painted part stayed missing or damaged',
     'page-count-mismatch': 'The merged PDF does not have the pages of its parts',

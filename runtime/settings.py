@@ -62,7 +62,7 @@ class Settings(BaseSettings):
 
     part_attempts: Positive = Field(3, description='tries for a part that fails by its own fault')
     part_losses: Positive = Field(20, description='times a part may be lost to what happens around it')
-    lease_seconds: Seconds = Field(30, description='lease of a part; renewed every third of it')
+    lease_seconds: Seconds = Field(15, description='lease of a part; renewed every fifth of it')
     grace_seconds: Seconds = Field(20, description='time a stopping worker gives its parts to finish')
     worker_threads: Positive = Field(
         default_factory=usable_cores, description='parts rendered at once by one worker; default: its cores'

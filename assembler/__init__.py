@@ -1,0 +1,1 @@
+"""Painted parts → one PDF, and what keeps jobs moving."""
