@@ -6,7 +6,11 @@
     │   ├── StorageUnavailable
     │   └── BrokerUnavailable
     ├── Permanent                 trying again cannot help
-    │   └── Refusal               the job's own content is at fault; carries a Problem
+    │   ├── Refusal               the job's own content is at fault; carries a Problem
+    │   └── ConflictingCompletion a part was already completed with another input hash
+    ├── UnknownJob                no job has that id
+    ├── UnknownPart               no part has that key
+    ├── JobEnded                  a running job was expected
     ├── ObjectMissing             no object under that key
     ├── ObjectExists              a conditional put met an object under its key
     └── ObjectCorrupt             bytes that do not match their recorded checksum
@@ -133,6 +137,22 @@ class Refusal(Permanent):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
         self.problem = problem
+
+
+class ConflictingCompletion(Permanent):
+    """A part was already completed, from another input."""
+
+
+class UnknownJob(FanfoldError):
+    """No job has that id, or it is another tenant's."""
+
+
+class UnknownPart(FanfoldError):
+    """No part has that key."""
+
+
+class JobEnded(FanfoldError):
+    """The job is no longer running, so it takes no further batch."""
 
 
 class ObjectMissing(FanfoldError):
