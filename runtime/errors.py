@@ -32,6 +32,7 @@ PROBLEM_TITLES: Final = {
     'invalid-request': 'The request is not valid',
     'invalid-json': 'The body is not valid JSON',
     'unknown-field': 'The request has a field that does not exist',
+    'unsupported-media-type': 'The body is of a media type that this service does not take',
     'body-too-large': 'The body is larger than this service accepts',
     'too-many-files': 'The job has more files than this service accepts',
     'too-many-documents': 'The job has more documents than this service accepts',
