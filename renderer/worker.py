@@ -166,9 +166,7 @@ class Worker:
         self, held: Held, archive: Path, output: Path, *, skip: frozenset[int], placeholders: bool
     ) -> RenderRequest:
         claimed = held.claimed
-        wall = self.settings.child_wall_seconds
-        if claimed.deadline_at is not None:
-            wall = max(0.1, min(wall, claimed.deadline_at.timestamp() - time.time()))
+        wall = max(0.1, min(self.settings.child_wall_seconds, claimed.time_left.total_seconds()))
         return RenderRequest(
             archive=archive,
             spec=claimed.job_spec,
