@@ -28,6 +28,7 @@ from renderer.press import Died, Painted, Press, Refused, RenderRequest
 from renderer.runs import fingerprint, input_hash, plan_runs
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
 from runtime.logs import get_logger
+from runtime.notify import announce_ready
 from runtime.nudge import Nudger
 from runtime.storage import Storage
 
@@ -220,6 +221,7 @@ def run_worker(settings: Settings) -> None:
         broker, queues={RENDER_QUEUE}, worker_timeout=WORKER_TIMEOUT_MS, worker_threads=settings.worker_threads
     )
     worker.start()
+    announce_ready()
     log.info('worker ready', owner=state.owner, threads=settings.worker_threads)
     stop.wait()
     log.info('worker stopping', grace_seconds=settings.grace_seconds)
