@@ -1,11 +1,11 @@
 """What a person runs or imports: the command line, the client, the stack in one command.
 
-    from fanfold import Client
+from fanfold import Client
 
-    with Client('http://127.0.0.1:8000') as client:
-        job = client.submit([{'html': '<h1>Hello</h1>'}])
-        client.wait(job)
-        client.download(job, 'hello.pdf')
+with Client('http://127.0.0.1:8000') as client:
+    job = client.submit([{'html': '<h1>Hello</h1>'}])
+    client.wait(job)
+    client.download(job, 'hello.pdf')
 """
 
 from __future__ import annotations

@@ -58,17 +58,17 @@ NAMES: Final = tuple(name for commands in SECTIONS.values() for name in commands
 class LazyGroup(click.Group):
     """Commands are `fanfold.commands.<name>:command`, in the order of SECTIONS."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(NAMES)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in NAMES:
             return None
         command = importlib.import_module(f'fanfold.commands.{cmd_name}').command
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         width = max(map(len, NAMES))
         for title, commands in SECTIONS.items():
             with formatter.section(title):
