@@ -86,7 +86,7 @@ def prepare_object_store(
         account=account,
         orphan_signal=signal.SIGTERM,
         stop_grace=15.0,
-        is_ready=lambda: is_healthy(ports[0]),
+        is_ready=lambda: is_healthy('127.0.0.1', ports[0]),
     )
 
 
@@ -104,9 +104,9 @@ def object_store_url(port: int) -> str:
     return f'http://127.0.0.1:{port}'
 
 
-def is_healthy(port: int, *, timeout: float = 0.5) -> bool:
+def is_healthy(host: str, port: int, *, timeout: float = 0.5) -> bool:
     try:
-        with urllib.request.urlopen(f'http://127.0.0.1:{port}/healthz', timeout=timeout) as answer:
+        with urllib.request.urlopen(f'http://{host}:{port}/healthz', timeout=timeout) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

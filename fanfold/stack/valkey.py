@@ -51,13 +51,14 @@ def valkey_url(port: int, password: str) -> str:
     return f'redis://:{password}@127.0.0.1:{port}/0'
 
 
-def answers_ping(host: str, port: int, password: str, *, timeout: float = 0.5) -> bool:
+def answers_ping(host: str, port: int, password: str | None, *, timeout: float = 0.5) -> bool:
     """Whether the server answers commands (while it loads its data it answers an error)."""
     try:
         with socket.create_connection((host, port), timeout=timeout) as connection:
-            connection.sendall(f'AUTH {password}\r\nPING\r\n'.encode())
+            login = f'AUTH {password}\r\n' if password else ''
+            connection.sendall(f'{login}PING\r\n'.encode())
             with connection.makefile('rb') as lines:
-                return lines.readline().startswith(b'+OK') and lines.readline().startswith(b'+PONG')
+                return (not login or lines.readline().startswith(b'+OK')) and lines.readline().startswith(b'+PONG')
     except OSError:
         return False
 
