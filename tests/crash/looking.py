@@ -1,0 +1,109 @@
+"""What must be true of a job after anything: every page in order, one result, one event, and replays change nothing."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+from uuid import UUID
+
+import pypdf
+
+import schema
+from runtime.broker import RENDER_QUEUE, ASSEMBLE_QUEUE, make_broker, send_hint
+from runtime.settings import load_settings
+from tests.crash.deployment import PAGE, Deployment, until
+from tests.invariants import check_invariants
+
+
+def submit(deployment: Deployment, *, documents: int = 24, parts: int = 8, **more: Any) -> UUID:
+    """A template job whose pages print their document's number."""
+    with deployment.client() as client:
+        records = [{'number': number} for number in range(documents)]
+        job = client.submit(
+            [{'template': PAGE, 'records': records}], options=more.pop('options', None), parts=parts, **more
+        )
+    return UUID(job.id)
+
+
+def status(pool: schema.Pool, job_id: UUID) -> str:
+    with pool.connection() as conn:
+        job = schema.get_job(conn, job_id)
+    assert job is not None
+    return job.status
+
+
+def wait_until_ended(pool: schema.Pool, job_id: UUID) -> str:
+    ended = {'completed', 'failed', 'cancelled', 'expired'}
+    until(lambda: status(pool, job_id) in ended, f'job {job_id} to end')
+    return status(pool, job_id)
+
+
+def document_numbers(pdf: bytes) -> list[int]:
+    pages = pypdf.PdfReader(io.BytesIO(pdf)).pages
+    return [int(re.search(r'Document (\d+)\.', page.extract_text())[1]) for page in pages]  # type: ignore[index]
+
+
+def rows(pool: schema.Pool, job_id: UUID) -> list[Any]:
+    """All that the database holds of a job, but for when its workers were last told of it."""
+    with pool.connection() as conn:
+        job = conn.execute('SELECT * FROM job WHERE id = %s', [job_id]).fetchall()
+        batches = conn.execute('SELECT * FROM batch WHERE job_id = %s ORDER BY batch_no', [job_id]).fetchall()
+        parts = conn.execute('SELECT * FROM part WHERE job_id = %s ORDER BY batch_no, part_index', [job_id]).fetchall()
+        events = conn.execute(
+            'SELECT event_key, sent_at FROM outbox WHERE job_id = %s ORDER BY event_key', [job_id]
+        ).fetchall()
+    return [job, batches, parts, events]
+
+
+def event_keys(pool: schema.Pool, job_id: UUID, kind: str) -> list[str]:
+    with pool.connection() as conn:
+        found = conn.execute('SELECT event_key FROM outbox WHERE job_id = %s AND type = %s', [job_id, kind]).fetchall()
+    return [row[0] for row in found]
+
+
+def assert_completed_once(deployment: Deployment, pool: schema.Pool, job_id: UUID, *, documents: int = 24) -> None:
+    """The whole list: state, pages and their order, one result, one event, invariants, replay."""
+    assert wait_until_ended(pool, job_id) == 'completed', rows(pool, job_id)[0]
+    with deployment.client() as client:
+        target = io.BytesIO()
+        client.download(str(job_id), target)
+    assert document_numbers(target.getvalue()) == list(range(documents))
+    assert len(event_keys(pool, job_id, 'job-completed')) == 1
+    with pool.connection() as conn:
+        check_invariants(conn)
+        job = schema.get_job(conn, job_id)
+    assert job is not None
+    assert job.page_count == documents
+    assert job.result_bytes == len(target.getvalue())
+    replay_every_message(deployment, pool, job_id)
+
+
+def replay_every_message(deployment: Deployment, pool: schema.Pool, job_id: UUID) -> None:
+    """Send every hint of the job three times more, let them be consumed, and compare."""
+    settings = load_settings(redis_url=deployment.env['FANFOLD_REDIS_URL'])
+    broker = make_broker(settings)
+    until(lambda: unsent(pool) == 0, 'the events to be consumed')
+    before = rows(pool, job_id)
+    with pool.connection() as conn:
+        parts = schema.list_parts(conn, job_id, after=None, limit=10_000)
+    for _ in range(3):
+        for part in parts:
+            key = part.key
+            send_hint(broker, kind=part.kind, job_id=key.job_id, batch_no=key.batch_no, part_index=key.part_index)
+    until(lambda: queue_length(broker) == 0, 'the replayed messages to be consumed')
+    assert rows(pool, job_id) == before
+    broker.close()
+
+
+def queue_length(broker: Any) -> int:
+    """Messages waiting or being worked on."""
+    client = broker.client
+    waiting = sum(client.llen(f'fanfold:{queue}') for queue in (RENDER_QUEUE, ASSEMBLE_QUEUE))
+    unacknowledged = sum(client.scard(key) for key in client.scan_iter('fanfold:__acks__.*'))
+    return int(waiting + unacknowledged)
+
+
+def unsent(pool: schema.Pool) -> int:
+    with pool.connection() as conn:
+        return int(conn.execute('SELECT count(*) FROM outbox WHERE sent_at IS NULL').fetchone()[0])  # type: ignore[index]
