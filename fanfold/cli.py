@@ -110,10 +110,10 @@ def _report(error: Exception) -> int:
 
     if not isinstance(error, FanfoldError):
         raise error
-    from fanfold.client.errors import Refused
+    from fanfold.client.errors import NotSendable, Refused
 
     click.echo(f'Error: {error}', err=True)
-    if isinstance(error, ConfigurationError):
+    if isinstance(error, ConfigurationError | NotSendable):
         return USAGE
     if isinstance(error, Refused):
         return REFUSED

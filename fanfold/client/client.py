@@ -168,8 +168,11 @@ class Client:
                 raise JobNotCompleted(ended) from error
             raise
 
-    def is_healthy(self, *, ready: bool = False) -> Mapping[str, Any]:
-        """What `/healthz` answers, or `/readyz`, which asks the database, broker and storage too. Raises if it is no."""
+    def health(self, *, ready: bool = False) -> Mapping[str, Any]:
+        """What `/healthz` answers, or `/readyz`, which asks the database, broker and storage too.
+
+        Raises Unreachable or Unavailable if the service is not well.
+        """
         answer = self._http.json('GET', '/readyz' if ready else '/healthz')
         return answer if isinstance(answer, Mapping) else {}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import httpx
@@ -17,8 +17,8 @@ from fanfold.client.errors import Refused, Unavailable, Unreachable, WaitedTooLo
 from fanfold.client.events import read_events, split_lines
 from fanfold.client.http import Http, Patience
 
-STREAM_TRIES: Final = 3  # event streams in a row that bring nothing, before polling begins
-STREAM_SILENCE: Final = 45.0  # seconds; the service sends a heartbeat far more often
+STREAM_TRIES: Final = 2  # event streams in a row that bring nothing, before polling begins
+STREAM_SILENCE: Final = 20.0  # seconds without even a heartbeat, after which a stream is given up
 POLL_PAUSES: Final = (0.2, 0.3, 0.5, 1.0, 2.0)
 
 
@@ -38,10 +38,10 @@ class Following:
         """The job now and after each change. Raises WaitedTooLong when the time is up and it is not finished."""
         current = self._get(job_id)
         yield current
-        fruitless = 0
+        fruitless = looks = 0
         while not current.is_finished:
             if fruitless < STREAM_TRIES:
-                fruitless += 1
+                fruitless, looks = fruitless + 1, 0
                 for snapshot in self._stream(current):
                     fruitless = 0
                     if snapshot != current:
@@ -49,22 +49,12 @@ class Following:
                         yield current
                 if current.is_finished:
                     return
-            current = yield from self._look_again(current, POLL_PAUSES[0])
-            if fruitless == STREAM_TRIES:
-                current = yield from self._poll(current)
-
-    def _poll(self, current: Job) -> Generator[Job, None, Job]:
-        pauses = iter(POLL_PAUSES)
-        while not current.is_finished:
-            current = yield from self._look_again(current, next(pauses, POLL_PAUSES[-1]))
-        return current
-
-    def _look_again(self, current: Job, pause: float) -> Generator[Job, None, Job]:
-        self._sleep(min(pause, self._time_left(current)))
-        snapshot = self._get(current.id)
-        if snapshot != current:
-            yield snapshot
-        return snapshot
+            self._sleep(min(POLL_PAUSES[min(looks, len(POLL_PAUSES) - 1)], self._time_left(current)))
+            looks += 1
+            snapshot = self._get(current.id)
+            if snapshot != current:
+                current = snapshot
+                yield current
 
     def _stream(self, current: Job) -> Iterator[Job]:
         """Snapshots from one event stream, until it ends for whatever reason. Heartbeats only show that it lives."""
