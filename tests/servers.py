@@ -130,7 +130,7 @@ def embedded() -> Iterator[dict[str, Any]]:
             raise AssertionError(f'the embedded servers do not start:\n{(data / "log").read_text()}')
         ready = json.loads(ready_file.read_text())
         yield {
-            'postgres_url': ready['postgres_superuser_url'],
+            'postgres_url': ready['database_url'],
             'redis_url': ready['redis_url'],
             'object_store': ObjectStore(
                 endpoint_url=ready['s3_endpoint_url'],

@@ -1,9 +1,11 @@
 """Who the servers run as, and what that account can reach.
 
-PostgreSQL refuses to run as root, and the other two servers have no need for it: a stack that root starts runs its servers as an
-unprivileged account. Nothing here ever changes the mode or the owner of a folder that this stack did not make: a place that the account
-cannot reach is left alone and another one is used.
+PostgreSQL refuses to run as root, and the other two servers have no need for it: a stack that root starts runs its
+servers as an unprivileged account. Nothing here ever changes the mode or the owner of a folder that this stack did
+not make: a place that the account cannot reach is left alone and another one is used.
 """
+
+from __future__ import annotations
 
 import os
 import pwd
@@ -12,6 +14,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 PREFERRED_ACCOUNTS = ('postgres', 'nobody')
 
@@ -43,7 +46,13 @@ def can_reach(account: Account | None, path: Path, *, run: bool = False) -> bool
     return subprocess.run(command, check=False, cwd='/', **identity(account)).returncode == 0
 
 
-def identity(account: Account | None) -> dict[str, int | list[int]]:
+class Identity(TypedDict, total=False):
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+def identity(account: Account | None) -> Identity:
     """The arguments of `Popen` that make a child this account."""
     if account is None:
         return {}

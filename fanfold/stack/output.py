@@ -1,5 +1,7 @@
 """What the stack prints: every line of every process behind its name, coloured on a terminal."""
 
+from __future__ import annotations
+
 import os
 from itertools import cycle
 from typing import TextIO

@@ -4,11 +4,15 @@ One stack at a time may use a folder (`flock`, so a killed one leaves no lock be
 reach the folder, theirs is another one below `/var/lib/fanfold`, always the same for the same folder.
 """
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import json
 import os
 import secrets
+import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,7 +48,6 @@ class Place:
                 raise StackError(f'neither {self.data} nor {self.servers} can be reached by the account {account}')
         self.run = self.data / 'run'
         self.run.mkdir(mode=0o700, exist_ok=True)
-        self._lock: int | None = None
 
     def lock(self) -> None:
         """Hold the folder until this process ends. Raises DataInUse."""
@@ -58,13 +61,7 @@ class Place:
                 f'another stack (process {holder}) runs in {self.data}; stop it, or give another folder with --data'
             ) from None
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f'{os.getpid()}\n'.encode(), 0)
-        self._lock = handle
-
-    def unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        os.pwrite(handle, f'{os.getpid()}\n'.encode(), 0)  # the handle stays open until this process ends
 
     def secrets(self) -> Secrets:
         """Those of the last run, or new ones. They lie beside the data that they protect."""
@@ -91,12 +88,13 @@ class Place:
     def remember_ports(self, ports: dict[str, tuple[int, ...]]) -> None:
         write_json(self.run / 'ports.json', ports)
 
-    def record_processes(self, pids: dict[str, int]) -> None:
-        """For `end_orphans` of the next run: pids with their start times, since a pid may be used again."""
+    def record_processes(self, processes: Iterable[tuple[str, int, signal.Signals]]) -> None:
+        """For `end_orphans` of the next run: name, pid, how to end it (and its start: pids are used again)."""
         found = []
-        for name, pid in pids.items():
+        for name, pid, end in processes:
             with suppress(psutil.Error):
-                found.append({'name': name, 'pid': pid, 'started': psutil.Process(pid).create_time()})
+                started = psutil.Process(pid).create_time()
+                found.append({'name': name, 'pid': pid, 'started': started, 'signal': int(end)})
         write_json(self.run / 'processes.json', found)
 
     def end_orphans(self) -> list[str]:
@@ -110,10 +108,8 @@ class Place:
             with suppress(psutil.Error):
                 process = psutil.Process(entry['pid'])
                 if process.create_time() == entry['started'] and process.status() != psutil.STATUS_ZOMBIE:
+                    process.send_signal(entry['signal'])
                     orphans[entry['name']] = process
-        for process in orphans.values():
-            with suppress(psutil.Error):
-                process.terminate()
         _, stubborn = psutil.wait_procs(list(orphans.values()), timeout=ORPHAN_GRACE)
         for process in stubborn:
             with suppress(psutil.Error):
@@ -132,7 +128,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def _folder(path: Path, account: Account | None) -> Path:
-    """The folder, made where it is missing: open for the servers' account to pass, as only its own folders inside are private."""
+    """The folder, made where it is missing: the servers' account may pass, and its own folders inside are private."""
     if not path.is_dir():
         path.mkdir(parents=True)
         if account is not None:

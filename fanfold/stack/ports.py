@@ -1,8 +1,10 @@
 """Free ports on the loopback interface, for servers that keep theirs while the stack runs.
 
-They lie below the kernel's range for outgoing connections: a client that keeps trying the port of a server that is down could otherwise be
-given that very port as its own, connect to itself, and keep the server from coming back.
+They lie below the kernel's range for outgoing connections: a client that keeps trying the port of a server that is
+down could otherwise be given that very port as its own, connect to itself, and keep the server from coming back.
 """
+
+from __future__ import annotations
 
 import random
 import socket

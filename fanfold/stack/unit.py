@@ -1,8 +1,10 @@
 """One program or task under the supervisor: the state it is in, and its transitions.
 
-    WAITING ─▶ STARTING ─▶ READY            READY, STARTING ─▶ BACKOFF ─▶ STARTING     (it ended by itself)
-                       └─▶ DONE (a task)    any ─▶ STOPPING ─▶ STOPPED
+WAITING ─▶ STARTING ─▶ READY            READY, STARTING ─▶ BACKOFF ─▶ STARTING     (it ended by itself)
+                   └─▶ DONE (a task)    any ─▶ STOPPING ─▶ STOPPED
 """
+
+from __future__ import annotations
 
 import contextlib
 import enum
@@ -11,10 +13,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from typing import IO
 
 from fanfold.stack.output import LineBuffer, Output
 from fanfold.stack.program import Program, Task
-from fanfold.stack.spawn import spawn
+from fanfold.stack.spawn import output_of, spawn
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.05, 10.0
 HEALTHY_AFTER = 10.0  # a program that ran this long, in seconds, starts again with the first back-off
@@ -43,7 +46,7 @@ class Unit:
         self.failures = 0
         self.was_ready = False
         self.lines = LineBuffer()
-        self._output = output
+        self._printer = output
 
     @property
     def name(self) -> str:
@@ -54,26 +57,32 @@ class Unit:
         return self.process.pid if self.process else None
 
     @property
+    def output(self) -> IO[bytes]:
+        assert self.process is not None
+        return output_of(self.process)
+
+    @property
     def is_settled(self) -> bool:
         return self.state in {State.READY, State.DONE}
 
     def start(self, env: Mapping[str, str]) -> None:
         self.process = spawn(self.program, env)
-        self.started_at = time.monotonic()
+        self.started_at = self.due_at = time.monotonic()
         self.lines = LineBuffer()
         self.state = State.STARTING
 
     def read(self) -> bool:
         """Print what the process has written; False at its end."""
-        if self.process is None or self.process.stdout is None or self.process.stdout.closed:
-            return False
-        try:
-            data = os.read(self.process.stdout.fileno(), CHUNK)
-        except BlockingIOError:
-            return True
-        for line in self.lines.feed(data) if data else self.lines.end():
-            self._output.line(self.name, line)
+        data = os.read(self.output.fileno(), CHUNK)
+        self._print(self.lines.feed(data) if data else self.lines.end())
         return bool(data)
+
+    def drain(self) -> None:
+        """Print all that is there to read. Not until the end: a grandchild may hold the pipe open for ever."""
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self.output.fileno(), CHUNK):
+                self._print(self.lines.feed(data))
+        self._print(self.lines.end())
 
     def ready(self) -> None:
         self.state = State.READY
@@ -87,8 +96,7 @@ class Unit:
         # What its own session still holds (a shell's grandchild, say) must not meet its successor.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        if process.stdout:
-            process.stdout.close()
+        output_of(process).close()
         self.process = None
         return process.returncode
 
@@ -97,7 +105,7 @@ class Unit:
         now = time.monotonic()
         if self.state is State.READY and now - self.started_at > HEALTHY_AFTER:
             self.failures = 0
-        delay = min(FIRST_BACKOFF * 2**self.failures, LONGEST_BACKOFF)
+        delay = min(FIRST_BACKOFF * 2.0**self.failures, LONGEST_BACKOFF)
         self.failures += 1
         self.state, self.due_at = State.BACKOFF, now + delay
         return delay
@@ -106,11 +114,14 @@ class Unit:
         if self.process is None:
             self.state = State.STOPPED
             return
-        graceful = isinstance(self.program, Program)
         self.state = State.STOPPING
-        self.due_at = time.monotonic() + (self.program.stop_grace if isinstance(self.program, Program) else 0.0)
-        self.process.send_signal(self.program.stop_signal if graceful else signal.SIGKILL)  # type: ignore[union-attr]
+        self.due_at = time.monotonic() + self.program.stop_grace
+        self.process.send_signal(self.program.stop_signal)
 
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
+
+    def _print(self, lines: list[str]) -> None:
+        for line in lines:
+            self._printer.line(self.name, line)
