@@ -1,0 +1,48 @@
+"""Migrations: Alembic running the plain SQL of `schema/migrations`, configured here, without an ini file."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+
+def migrate(url: str) -> None:
+    """Bring the database at a postgresql:// URL to the present schema. Safe to run at the same time by many."""
+    from alembic import command
+    from sqlalchemy import create_engine, make_url
+    from sqlalchemy.pool import NullPool
+
+    engine = create_engine(make_url(url).set(drivername='postgresql+psycopg'), poolclass=NullPool)
+    with engine.begin() as connection:
+        config = alembic_config()
+        config.attributes['connection'] = connection
+        command.upgrade(config, 'head')
+
+
+def schema_is_current(conn: psycopg.Connection[Any]) -> bool:
+    """Whether the database has exactly the migrations that this version of Fanfold brings."""
+    known = conn.execute("SELECT to_regclass('alembic_version') IS NOT NULL").fetchone()
+    if known is None or not known[0]:
+        return False
+    return [row[0] for row in conn.execute('SELECT version_num FROM alembic_version')] == [latest_migration()]
+
+
+@cache
+def latest_migration() -> str | None:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(alembic_config()).get_current_head()
+
+
+def alembic_config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option('script_location', 'schema:migrations')
+    config.set_main_option('path_separator', 'os')
+    return config

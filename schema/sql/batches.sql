@@ -1,0 +1,86 @@
+-- name: move_job
+-- Moves an unfinished job to the status of its next batch. It writes even when the status stays: whoever
+-- waits for the job's lock at a stricter isolation level must notice that the job has a new batch.
+UPDATE job SET status = %(status)s
+WHERE id = %(job_id)s AND status IN ('queued', 'rendering', 'assembling');
+
+-- name: insert_batch
+-- Creates the next batch of a job; one of zero parts is completed there and then.
+INSERT INTO batch (job_id, batch_no, kind, status, total, remaining, created_at, completed_at)
+SELECT
+    %(job_id)s,
+    (SELECT coalesce(max(batch_no) + 1, 0) FROM batch WHERE job_id = %(job_id)s),
+    %(kind)s,
+    CASE WHEN %(total)s::integer = 0 THEN 'completed' ELSE 'running' END,
+    %(total)s::integer,
+    %(total)s::integer,
+    clock.now,
+    CASE WHEN %(total)s::integer = 0 THEN clock.now END
+FROM (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
+RETURNING batch_no;
+
+-- name: insert_parts
+-- Creates all parts of a new batch, due at once.
+INSERT INTO part (job_id, batch_no, part_index, generation, spec, next_attempt_at)
+SELECT %(job_id)s, %(batch_no)s, new.part_index, new.generation, new.spec, clock.now
+FROM jsonb_to_recordset(%(parts)s) AS new (part_index integer, generation integer, spec jsonb),
+    (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock;
+
+-- name: finish_batch
+-- Completes a running batch that waits for nothing more.
+UPDATE batch
+SET status = 'completed', completed_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+WHERE job_id = %(job_id)s AND batch_no = %(batch_no)s
+    AND status = 'running'
+    AND remaining = 0
+RETURNING kind;
+
+-- name: completed_parts
+-- The completed parts of one batch, in order.
+SELECT part.*, batch.kind
+FROM part JOIN batch USING (job_id, batch_no)
+WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.status = 'completed'
+ORDER BY part.part_index;
+
+-- name: failed_parts_of_batch
+-- The failed parts of one batch, in order.
+SELECT part.*, batch.kind
+FROM part JOIN batch USING (job_id, batch_no)
+WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.status = 'failed'
+ORDER BY part.part_index;
+
+-- name: painted_parts
+-- Per index the completed paint part of the highest batch, in order.
+SELECT DISTINCT ON (part.part_index) part.*, batch.kind
+FROM batch JOIN part USING (job_id, batch_no)
+WHERE batch.job_id = %(job_id)s AND batch.kind = 'paint' AND part.status = 'completed'
+ORDER BY part.part_index, part.batch_no DESC;
+
+-- name: failed_parts
+-- Per index that has no completed paint part, the failed one of the highest batch, in order.
+SELECT * FROM (
+    SELECT DISTINCT ON (part.part_index) part.*, batch.kind
+    FROM batch JOIN part USING (job_id, batch_no)
+    WHERE batch.job_id = %(job_id)s AND batch.kind = 'paint'
+    ORDER BY part.part_index, (part.status = 'completed') DESC, part.batch_no DESC
+) AS latest
+WHERE status = 'failed'
+ORDER BY part_index;
+
+-- name: list_batches
+-- A job's batches, in order.
+SELECT * FROM batch WHERE job_id = %(job_id)s ORDER BY batch_no;
+
+-- name: complete_job
+-- Records an unfinished job's one result.
+UPDATE job
+SET status = 'completed',
+    page_count = %(page_count)s,
+    result_key = %(result_key)s,
+    result_sha256 = %(result_sha256)s,
+    result_bytes = %(result_bytes)s,
+    result = %(result)s,
+    finished_at = clock.now,
+    expires_at = clock.now + keep_for
+FROM (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
+WHERE id = %(job_id)s AND status IN ('rendering', 'assembling');
