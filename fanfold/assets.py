@@ -24,6 +24,7 @@ _URL = re.compile(r"""url\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:[^\
 _IMPORT = re.compile(r"""@import\s+(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""", re.I | re.S)
 _COMMENT = re.compile(r'/\*.*?\*/', re.S)
 _TEMPLATE = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
+_HTML: Final = frozenset({'.html', '.htm', '.xhtml', '.svg', '.xml', '.j2', '.jinja', '.jinja2'})
 _ATTRIBUTES: Final = {
     'link': ('href',),
     'a': ('href',),
@@ -66,20 +67,28 @@ def collect(start: Path, *, into: Collection, limit_bytes: int = LIMIT_BYTES) ->
     Raises NotSendable if `start` cannot be read or the limit is passed.
     """
     home = _absolute(start).parent
-    waiting = [_absolute(start)]
+    waiting = [(_absolute(start), home)]
     while waiting:
-        path = waiting.pop()
+        path, base = waiting.pop()
         if path in into.files:
             continue
         _add(path, into, limit_bytes)
-        for url in _references(path):
-            target = _target(url, path.parent)
-            if target is None:
-                continue
-            if reason := _unfit(target, home):
-                into.left_out.append(LeftOut(file=path, url=url, reason=reason))
+        text = path.read_text(errors='replace') if _kind(path) else ''
+        wanted = [(_target(url, base), url) for url in _loaded(path, text)]
+        for target, url in wanted:
+            if target and _unfit(target, home):
+                into.left_out.append(LeftOut(file=path, url=url, reason=_unfit(target, home)))
+            elif target:
+                # What a style sheet names is relative to the style sheet.
+                waiting.append((target, target.parent))
+        for name in _TEMPLATE.findall(text) if _kind(path) == 'html' else ():
+            # Included text becomes part of the document, so what it names is relative to the document.
+            places = [_absolute(path.parent / name), _absolute(home / name)]
+            target = next((place for place in places if not _unfit(place, home)), None)
+            if target:
+                waiting.append((target, base))
             else:
-                waiting.append(target)
+                into.left_out.append(LeftOut(file=path, url=name, reason=_unfit(places[0], home)))
 
 
 def files_below(folder: Path, *, most: int = 10_000) -> tuple[list[Path], list[Path]]:
@@ -112,7 +121,6 @@ def html_references(text: str) -> Iterator[str]:
     parser.feed(text)
     parser.close()
     yield from parser.found
-    yield from _TEMPLATE.findall(text)
 
 
 class _ReferenceParser(HTMLParser):
@@ -137,13 +145,16 @@ class _ReferenceParser(HTMLParser):
             self.found += css_references(data)
 
 
-def _references(path: Path) -> Iterable[str]:
+def _kind(path: Path) -> str:
+    """How a file names others: `css`, `html` (SVG and templates too), or not at all."""
     suffixes = {suffix.lower() for suffix in path.suffixes}
     if '.css' in suffixes:
-        return css_references(path.read_text(errors='replace'))
-    if suffixes & {'.html', '.htm', '.xhtml', '.svg', '.xml', '.j2', '.jinja', '.jinja2'}:
-        return html_references(path.read_text(errors='replace'))
-    return ()
+        return 'css'
+    return 'html' if suffixes & _HTML else ''
+
+
+def _loaded(path: Path, text: str) -> Iterable[str]:
+    return css_references(text) if _kind(path) == 'css' else html_references(text)
 
 
 def _target(url: str, folder: Path) -> Path | None:
