@@ -1,1 +1,1 @@
-"""What `fanfold demo` runs: delivery notes in a stack of their own, and the proof that they were painted in parallel."""
+"""What `fanfold demo` runs: delivery notes on a stack of their own, and the proof that they came in parallel."""

@@ -1,4 +1,4 @@
-"""What the demo shows of a finished job: that the PDF is whole and in order, and that its parts were painted together."""
+"""What the demo shows of a finished job: that the PDF is whole and in order, and that its parts came in parallel."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 FOOTER: Final = re.compile(r'Delivery note (\d+) · page (\d+) of (\d+)')
 CHART: Final = 40  # characters
+WORTH_SHARING: Final = 1.0  # seconds of painting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,8 @@ def chart(spans: Sequence[Span]) -> Iterator[str]:
     for span in spans:
         before = round(span.start / last * CHART)
         bar = '█' * max(1, round(span.end / last * CHART) - before)
-        yield f'{span.index:>6}  {span.pid or "?":>7}  {span.pages:>5}  {span.start:>6.2f}  {span.end:>6.2f}  {" " * before}{bar}'
+        numbers = f'{span.index:>6}  {span.pid or "?":>7}  {span.pages:>5}  {span.start:>6.2f}  {span.end:>6.2f}'
+        yield f'{numbers}  {" " * before}{bar}'
 
 
 def faults_of_pdf(path: Path, *, documents: int, pages: int | None) -> list[str]:
@@ -89,9 +91,12 @@ def faults_of_pdf(path: Path, *, documents: int, pages: int | None) -> list[str]
 
 
 def faults_of_spans(spans: Sequence[Span], *, parts: int, cores: int) -> list[str]:
-    """What speaks against the parts having been painted in parallel: nothing, on one core or in one part."""
+    """What speaks against the parts having been painted in parallel.
+
+    Nothing does on one core, or where there is too little work for two parts to meet.
+    """
     faults = [] if len(spans) == parts else [f'{len(spans)} painted parts are known, not {parts}']
-    if parts > 1 and cores > 1:
+    if parts > 1 and cores > 1 and sum(span.end - span.start for span in spans) > WORTH_SHARING:
         if len({span.pid for span in spans}) < 2:
             faults.append('all parts came from one process')
         if overlapping(spans) < 2:

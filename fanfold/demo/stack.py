@@ -1,4 +1,4 @@
-"""A stack for the length of a block: `fanfold up` as a child, with a free port and nothing of ours in its surroundings."""
+"""A stack for the length of a block: `fanfold up` as a child, on free ports, without our FANFOLD_… variables."""
 
 from __future__ import annotations
 
