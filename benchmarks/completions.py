@@ -2,8 +2,8 @@
 
     python -m benchmarks.completions [--parts 5000] [--workers 1,2,4,8,16]
 
-Needs FANFOLD_BENCHMARK_DATABASE_URL, or starts a PostgreSQL of its own. Each worker is a process that claims and completes parts by
-index, as fast as it can: the worst case for the one batch row that all of them update.
+Needs FANFOLD_BENCHMARK_DATABASE_URL, or starts a PostgreSQL of its own. Each worker is a process that claims
+and completes parts by index, as fast as it can: the worst case for the one batch row that all of them update.
 """
 
 from __future__ import annotations

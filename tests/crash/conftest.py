@@ -1,5 +1,7 @@
 """Deployments for the crash tests: real processes, killed at will, looked over afterwards."""
 
+import sys
+
 import pytest
 
 import schema
@@ -13,7 +15,7 @@ def deployment(settings, tmp_path, request):
     yield deployment
     deployment.close()
     if request.node.stash.get(FAILED, False):
-        print('\n'.join(deployment.logs()))
+        sys.stderr.write('\n'.join(deployment.logs()))
 
 
 def environment(settings):

@@ -1,4 +1,4 @@
-"""A whole deployment of real processes for one test: servers of its own where it breaks them, short leases, no mercy."""
+"""A deployment of real processes for one test: servers of its own where it breaks them, and short leases."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pypdf
 
 import schema
-from runtime.broker import RENDER_QUEUE, ASSEMBLE_QUEUE, make_broker, send_hint
+from runtime.broker import ASSEMBLE_QUEUE, RENDER_QUEUE, make_broker, send_hint
 from runtime.settings import load_settings
 from tests.crash.deployment import PAGE, Deployment, until
 from tests.invariants import check_invariants

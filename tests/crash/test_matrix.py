@@ -1,4 +1,4 @@
-"""Kill a real process at every point where it could do harm; the job still completes, once, with every page in order."""
+"""Kill a real process at every point where it could do harm; the job still completes once, with all pages in order."""
 
 import pytest
 

@@ -20,7 +20,7 @@ def test_a_wrong_value_names_its_variable(monkeypatch):
 
 def test_an_unknown_log_format_lists_the_valid_ones(monkeypatch):
     monkeypatch.setenv('FANFOLD_LOG_FORMAT', 'xml')
-    with pytest.raises(ConfigurationError, match='FANFOLD_LOG_FORMAT.*auto, console, json'):
+    with pytest.raises(ConfigurationError, match=r'FANFOLD_LOG_FORMAT.*auto, console, json'):
         load_settings()
 
 
