@@ -23,10 +23,8 @@ def plan_runs(spec: Mapping[str, Any]) -> list[dict[str, int]]:
     """Part specs for all items of `job.spec`: contiguous runs whose lengths differ by one at most."""
     job = JobSpec.from_json(spec)
     items = job.item_count
-    if job.parts == 'auto':
-        parts = max(-(-items // ITEMS_PER_RUN), min(items, LEAST_PARTS))
-    else:
-        parts = min(items, job.parts)
+    most = job.parts if job.parts != 'auto' else max(-(-items // ITEMS_PER_RUN), LEAST_PARTS)
+    parts = min(items, most)
     return [
         {'first_item': items * part // parts, 'item_count': items * (part + 1) // parts - items * part // parts}
         for part in range(parts)

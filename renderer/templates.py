@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 
 import jinja2
 from jinja2.exceptions import SecurityError
-from jinja2.runtime import missing
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing as _MISSING
 
 from renderer.archive import FILES, decode, joined
 from renderer.records import Record
@@ -47,7 +47,7 @@ class _Strict(jinja2.StrictUndefined):
     __slots__ = ()
 
     def __init__(
-        self, hint: str | None = None, obj: Any = missing, name: str | None = None, exc: Any = jinja2.UndefinedError
+        self, hint: str | None = None, obj: Any = _MISSING, name: str | None = None, exc: Any = jinja2.UndefinedError
     ) -> None:
         if exc is jinja2.UndefinedError and isinstance(name, str):
             exc = partial(FieldMissing, name)
@@ -69,7 +69,7 @@ class _FileLoader(jinja2.BaseLoader):
         return self._files.file(name) is not None
 
     def get_source(
-        self, environment: jinja2.Environment, template: str
+        self, environment: jinja2.Environment, template: str  # noqa: ARG002 the signature is Jinja2's
     ) -> tuple[str, str | None, Callable[[], bool] | None]:
         data = self._files.file(template)
         if data is None:

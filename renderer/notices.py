@@ -1,0 +1,80 @@
+"""What WeasyPrint warns about while it renders, as the warnings of a job: each once, bounded in number."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from renderer.fetch import Refused
+from renderer.sources import Item
+
+MOST_WARNINGS: Final = 100
+LONGEST_WARNING: Final = 500
+
+
+class Notices(logging.Handler):
+    """Collects warnings. With `name_items`, each tells where it was first met and how often it came."""
+
+    def __init__(self, *, name_items: bool) -> None:
+        super().__init__(logging.DEBUG)
+        self._name_items = name_items
+        self._item: Item | None = None
+        self._found: dict[str, tuple[Item | None, int]] = {}
+
+    def at(self, item: Item) -> None:
+        """What comes now comes from this item."""
+        self._item = item
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        logger = logging.getLogger('weasyprint')
+        logger.addHandler(self)
+        before = logger.propagate, logger.level
+        logger.propagate = False
+        logger.setLevel(logging.DEBUG)  # where WeasyPrint tells what it caught
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.propagate, logger.level = before
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a warning. Raises MemoryError where WeasyPrint would go on after one."""
+        caught = [sys.exc_info()[1], *(record.exc_info or ()), *_values(record.args)]
+        if any(_is_out_of_memory(error) for error in caught if isinstance(error, BaseException)):
+            raise MemoryError(record.getMessage())
+        if record.levelno >= logging.WARNING:
+            message = record.getMessage()
+            if f'{Refused.__name__}: ' not in message:  # the fetcher lists those
+                self.add(message)
+
+    def add(self, message: str) -> None:
+        message = ' '.join(message.split())[:LONGEST_WARNING]
+        if message in self._found or len(self._found) < MOST_WARNINGS:
+            item, times = self._found.get(message, (self._item, 0))
+            self._found[message] = (item, times + 1)
+
+    def warnings(self, more: Iterable[str] = ()) -> list[str]:
+        """The warnings in the order they came, after those given."""
+        noted = [self._placed(message, item, times) for message, (item, times) in self._found.items()]
+        return [*more, *noted][:MOST_WARNINGS]
+
+    def _placed(self, message: str, item: Item | None, times: int) -> str:
+        if not self._name_items or item is None:
+            return message
+        record = '' if item.record is None else f', record {item.record}'
+        again = '' if times == 1 else f' ({times} times)'
+        return f'document {item.document}{record}: {message}{again}'
+
+
+def _values(args: object) -> Iterable[object]:
+    return args if isinstance(args, tuple) else ()
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None

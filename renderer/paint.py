@@ -1,0 +1,251 @@
+"""A run of documents → one PDF, in order. What a press's child runs.
+
+A job of one HTML document comes out byte for byte as WeasyPrint writes it (the metadata option aside). In
+every other job each document has the pages WeasyPrint gives it, and whatever has a name is named after its
+item: `d12/total`. With placeholders, a document that cannot be rendered becomes one page that says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from renderer import weasy
+from renderer.archive import INLINE, Archive, read_text
+from renderer.fetch import BundleFetcher, file_url
+from renderer.notices import Notices
+from renderer.records import Records
+from renderer.sources import HtmlDocument, Item, JobSpec, Metadata, TemplateDocument
+from renderer.templates import Template
+from runtime.errors import Problem, Refusal
+
+Report = Callable[[tuple[int, int | None]], None]
+
+#: failures of the host, not of the document
+HOST_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG})
+
+PLACEHOLDER: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Missing page</title>
+<style>
+  @page {{ margin: 3cm }}
+  body {{ font: 12pt/1.5 sans-serif; border: 1pt solid; padding: 1cm; bookmark-level: none }}
+  h1 {{ font-size: 18pt; margin: 0 0 1em; bookmark-level: none }}
+  p {{ overflow-wrap: anywhere }}
+</style>
+<h1>Missing: {what}</h1><p>{why}</p>"""
+
+
+def render_child(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Paint the part that the payload describes (RenderRequest) and return its result. Raises Refusal."""
+    started = time.time()
+    weasy.ease_collector()
+    with Archive(Path(payload['archive'])) as archive:
+        painting = Painting(archive, JobSpec.from_json(payload['spec']), part=payload['part'])
+        result = painting.paint(
+            Path(payload['output']),
+            report=report,
+            placeholders=payload['placeholders'],
+            skip=frozenset(payload['skip']),
+        )
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    result['timing'] = {
+        'started_at': started,
+        'finished_at': time.time(),
+        'cpu_seconds': used.ru_utime + used.ru_stime,
+        'max_rss_bytes': used.ru_maxrss * 1024,
+        'child_pid': os.getpid(),
+    }
+    return result
+
+
+@dataclass(slots=True)
+class _Outcome:
+    items: list[list[int | None]] = field(default_factory=list)
+    missing: list[dict[str, Any]] = field(default_factory=list)
+    problem: Problem | None = None
+
+    def add(self, item: Item, pages: int, problem: Problem | None = None) -> None:
+        self.items.append([item.document, item.record, pages])
+        if problem is not None:
+            self.problem = self.problem or problem
+            self.missing.append({'document': item.document, 'record': item.record, 'detail': problem.detail})
+
+
+class Painting:
+    """One part being painted."""
+
+    def __init__(self, archive: Archive, job: JobSpec, *, part: Mapping[str, int]) -> None:
+        self._archive = archive
+        self._job = job
+        self._items = list(job.items(part['first_item'], part['item_count']))
+        self._alone = job.item_count == 1
+        self._fetcher = BundleFetcher(archive)
+        self._notices = Notices(name_items=not self._alone)
+        self._sources = [_Source(archive, document) for document in job.documents]
+
+    @cached_property
+    def _typesetter(self) -> weasy.Typesetter:
+        options = dict(self._job.options)
+        for key in ('stylesheets', 'attachments'):
+            if options.get(key):
+                options[key] = [self._url(name) for name in options[key]]
+        return weasy.Typesetter(self._fetcher, options)
+
+    def _url(self, name: str) -> str:
+        if not self._archive.has_file(name):
+            raise Refusal(Problem(name='file-missing', detail=f'the job has no file {name!r}', extra={'file': name}))
+        return file_url(name)
+
+    def paint(
+        self, output: Path, *, report: Report, placeholders: bool = False, skip: frozenset[int] = frozenset()
+    ) -> dict[str, Any]:
+        """Write the PDF; the result of a paint part, timing aside. Raises Refusal."""
+        outcome = _Outcome()
+        with self._notices.listening(), output.open('wb') as file:
+            if self._alone:
+                self._paint_alone(file, outcome, report, skip)
+            else:
+                self._paint_run(file, outcome, report, placeholders=placeholders, skip=skip)
+        if outcome.problem is not None and len(outcome.missing) == self._job.item_count:
+            raise Refusal(outcome.problem)  # nothing but placeholders is no result
+        return {
+            'pages': sum(pages or 0 for _, _, pages in outcome.items),
+            'items': outcome.items,
+            'missing': outcome.missing,
+            'warnings': self._notices.warnings(self._fetcher.refusals),
+        }
+
+    def _paint_alone(self, file: Any, outcome: _Outcome, report: Report, skip: frozenset[int]) -> None:
+        """The only document of a job: there is nothing to show if it cannot be rendered."""
+        (item,) = self._items
+        report(item.position)
+        if item.number in skip:
+            raise Refusal(_skipped(item))
+        document = self._set(item)
+        if not document.pages:
+            raise Refusal(_placed(Problem(name='nothing-to-print', detail='the document has no pages'), item))
+        self._dress(document)
+        with _refusing(item):
+            self._typesetter.write(document, file)
+        outcome.add(item, len(document.pages))
+
+    def _paint_run(
+        self, file: Any, outcome: _Outcome, report: Report, *, placeholders: bool, skip: frozenset[int]
+    ) -> None:
+        volume = self._typesetter.volume(file)
+        for item in self._items:
+            report(item.position)
+            self._notices.at(item)
+            problem = _skipped(item) if item.number in skip else None
+            if problem is None:
+                try:
+                    document = self._set(item)
+                    with _refusing(item):
+                        self._bind(volume, document, item)
+                except Refusal as refusal:
+                    if not placeholders:
+                        raise
+                    problem = refusal.problem
+            if problem is not None:
+                document = self._typesetter.set(_placeholder(item, problem), 'bundle:///')
+                self._bind(volume, document, item)
+            outcome.add(item, len(document.pages), problem)
+            self._typesetter.tidy(len(document.pages))
+            del document
+        volume.close()
+
+    def _bind(self, volume: weasy.Volume, document: Any, item: Item) -> None:
+        if item.number == 0:
+            self._dress(document)
+        volume.add(document, item.number)
+
+    def _set(self, item: Item) -> Any:
+        """Lay an item's document out. Raises Refusal, naming the item."""
+        with _refusing(item):
+            source = self._sources[item.document]
+            return self._typesetter.set(source.html(item), source.base_url)
+
+    def _dress(self, document: Any) -> None:
+        """Give the document the information that the job sets."""
+        given: Metadata = self._job.metadata
+        metadata = document.metadata
+        metadata.title = given.title or metadata.title
+        metadata.authors = [given.author] if given.author else metadata.authors
+        metadata.description = given.subject or metadata.description
+        metadata.keywords = list(given.keywords) or metadata.keywords
+
+
+class _Source:
+    """The HTML of one document of the job; template and records are read once, when they are first needed."""
+
+    def __init__(self, archive: Archive, document: HtmlDocument | TemplateDocument) -> None:
+        self._archive = archive
+        self._document = document
+        self.base_url = document.base_url
+
+    def html(self, item: Item) -> str | bytes:
+        """Raises Refusal."""
+        if item.record is not None:
+            records = self._records
+            if item.record >= len(records):
+                detail = f'{records.name} has {len(records)} records, not {self._document.item_count}'
+                raise Refusal(Problem(name='records-invalid', detail=detail))
+            return self._template.fill(records[item.record], item.record)
+        if self._document.source.startswith(INLINE):
+            return read_text(self._archive, self._document.source)
+        return self._archive.read(self._document.source)  # WeasyPrint finds out about the encoding
+
+    @cached_property
+    def _template(self) -> Template:
+        member = self._document.source
+        return Template(read_text(self._archive, member), member, self._archive)
+
+    @cached_property
+    def _records(self) -> Records:
+        assert isinstance(self._document, TemplateDocument)
+        return Records.read(self._archive.read(self._document.records), self._document.records)
+
+
+@contextmanager
+def _refusing(item: Item) -> Iterator[None]:
+    """Turn whatever a document raises into a Refusal that names it; failures of the host come through."""
+    try:
+        yield
+    except Refusal as refusal:
+        raise Refusal(_placed(refusal.problem, item)) from refusal
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in HOST_ERRORS:
+            raise
+        detail = f'{_name(item)}: {type(error).__name__}: {error}'
+        raise Refusal(_placed(Problem(name='render-error', detail=detail), item)) from error
+
+
+def _placed(problem: Problem, item: Item) -> Problem:
+    where: dict[str, Any] = {'document': item.document}
+    if item.record is not None:
+        where['record'] = item.record
+    return Problem(name=problem.name, detail=problem.detail, extra=where | problem.extra)
+
+
+def _skipped(item: Item) -> Problem:
+    return _placed(
+        Problem(name='render-error', detail=f'{_name(item)} could not be rendered within the limits of a part'), item
+    )
+
+
+def _name(item: Item) -> str:
+    return f'document {item.document}' + ('' if item.record is None else f', record {item.record}')
+
+
+def _placeholder(item: Item, problem: Problem) -> str:
+    return PLACEHOLDER.format(what=escape(_name(item)), why=escape(problem.detail))
