@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
 if TYPE_CHECKING:
     from alembic.config import Config
+
+#: Alembic keeps what it is doing in globals; other processes are kept out by a lock in the database
+ONE_AT_A_TIME: Final = Lock()
 
 
 def migrate(url: str) -> None:
@@ -18,7 +22,7 @@ def migrate(url: str) -> None:
     from sqlalchemy.pool import NullPool
 
     engine = create_engine(make_url(url).set(drivername='postgresql+psycopg'), poolclass=NullPool)
-    with engine.begin() as connection:
+    with ONE_AT_A_TIME, engine.begin() as connection:
         config = alembic_config()
         config.attributes['connection'] = connection
         command.upgrade(config, 'head')
