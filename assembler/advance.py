@@ -1,0 +1,163 @@
+"""What follows a completed batch: the one place that knows the order of batches. Pure: values in, a step out.
+
+    plan → paint → assemble → the job is completed
+                 ↑          ↓
+                 └─ repair ─┘   painted parts that turned out missing or damaged, at most REPAIR_ROUNDS times
+
+Under the policy `partial` a batch may complete with failed parts. A plan or an assembly that failed, or a
+job of which nothing at all was painted, fails; whatever else is missing becomes placeholders in the
+result. Under the policy `fail` such a job has ended already and nothing asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from runtime.errors import Problem
+
+REPAIR_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedPart:
+    """A part that is completed (it has a result) or failed (it has a failure)."""
+
+    index: int
+    generation: int
+    spec: dict[str, Any]
+    result: dict[str, Any] | None = None
+    failure: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The batch that completed, and what painting came to over all batches of the job.
+
+    `painted` has per index the completed part that counts, `unpainted` those that have none. `assemblies` counts the
+    completed assemble batches, this one included. `retried`: the job had failed at this very point and a client asked
+    for another try.
+    """
+
+    kind: Literal['plan', 'layout', 'paint', 'assemble']
+    ended: Sequence[EndedPart]
+    painted: Sequence[EndedPart] = ()
+    unpainted: Sequence[EndedPart] = ()
+    assemblies: int = 0
+    retried: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPart:
+    index: int
+    spec: dict[str, Any] = field(default_factory=dict)
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextBatch:
+    """Create a batch of these parts and move the job to `job_status`."""
+
+    kind: Literal['paint', 'assemble']
+    job_status: Literal['rendering', 'assembling']
+    parts: Sequence[PlannedPart]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete:
+    """The job has its result."""
+
+    pages: int
+    key: str
+    sha256: str
+    size: int
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fail:
+    """The job fails; the failure is a problem as JSON."""
+
+    failure: dict[str, Any]
+
+
+Step: TypeAlias = NextBatch | Complete | Fail
+
+
+def next_step(progress: Progress) -> Step:
+    """Raises ValueError for a batch that cannot have completed like this."""
+    match progress.kind:
+        case 'plan':
+            return _after_plan(progress)
+        case 'paint':
+            return _after_paint(progress)
+        case 'assemble':
+            return _after_assemble(progress)
+    raise ValueError(f'nothing follows a batch of kind {progress.kind}')
+
+
+def _after_plan(progress: Progress) -> Step:
+    [plan] = progress.ended
+    if plan.result is None:
+        return _failed_with(plan)
+    specs = plan.result['parts']
+    if not specs:
+        return _fail('nothing-to-print', 'planning found nothing to print')
+    parts = [PlannedPart(index=index, spec=spec) for index, spec in enumerate(specs)]
+    return NextBatch(kind='paint', job_status='rendering', parts=parts)
+
+
+def _after_paint(progress: Progress) -> Step:
+    indexes = sorted(part.index for part in (*progress.painted, *progress.unpainted))
+    if indexes != list(range(len(indexes))) or not indexes:
+        raise ValueError(f'painting left the parts {indexes}')
+    if any(_has_content(part) for part in progress.painted):
+        return NextBatch(kind='assemble', job_status='assembling', parts=[PlannedPart(index=0)])
+    if progress.unpainted:
+        return _failed_with(progress.unpainted[0])
+    return _fail('render-error', f'nothing could be rendered; first: {_missing(progress.painted[0])[0]["detail"]}')
+
+
+def _after_assemble(progress: Progress) -> Step:
+    [assembly] = progress.ended
+    result = assembly.result
+    if result is None:
+        return _failed_with(assembly)
+    if 'repair' in result:
+        return _repair(progress, result['repair'])
+    return Complete(
+        pages=result['pages'], key=result['key'], sha256=result['sha256'], size=result['bytes'], result=result
+    )
+
+
+def _repair(progress: Progress, damaged: Sequence[int]) -> Step:
+    if progress.assemblies > REPAIR_ROUNDS and not progress.retried:
+        named = ', '.join(map(str, damaged))
+        detail = f'painted parts were missing or damaged, again after {REPAIR_ROUNDS} repairs: {named}'
+        return _fail('part-object-damaged', detail, parts=list(damaged))
+    painted = {part.index: part for part in progress.painted}
+    parts = [
+        PlannedPart(index=index, spec=painted[index].spec, generation=painted[index].generation + 1)
+        for index in damaged
+    ]
+    return NextBatch(kind='paint', job_status='rendering', parts=parts)
+
+
+def _missing(part: EndedPart) -> list[dict[str, Any]]:
+    return (part.result or {}).get('missing') or []
+
+
+def _has_content(part: EndedPart) -> bool:
+    """Whether at least one item of a painted part is more than a placeholder."""
+    return len(_missing(part)) < len((part.result or {}).get('items') or [None])
+
+
+def _failed_with(part: EndedPart) -> Fail:
+    if part.failure is None:
+        raise ValueError(f'part {part.index} has neither a result nor a failure')
+    return Fail(failure=part.failure)
+
+
+def _fail(name: str, detail: str, **extra: Any) -> Fail:
+    return Fail(failure=Problem(name=name, detail=detail, extra=extra).to_json())

@@ -1,0 +1,69 @@
+"""The reconciler: sets right what a crash left behind. It runs beside the brokers, never through them.
+
+Expired leases are charged as a loss and the part becomes due again; a count that drifted is counted anew;
+jobs past their deadline fail; jobs whose retention is over expire. An unfinished job that nothing moves is
+a bug, and reported as one.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import schema
+from renderer.holding import backoff
+from runtime.logs import get_logger
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from runtime.nudge import Nudger
+    from runtime.settings import Settings
+
+AT_ONCE: Final = 100
+#: an unfinished job without a running batch or a waiting event for this long is stuck
+STUCK_AFTER: Final = timedelta(seconds=60)
+
+log = get_logger(__name__)
+
+
+class Reconciler:
+    def __init__(self, pool: schema.Pool, nudger: Nudger, settings: Settings) -> None:
+        self._pool = pool
+        self._nudger = nudger
+        self._settings = settings
+        #: when a round last came to its end, in seconds since the epoch; 0 before the first
+        self.last_run = 0.0
+        self.stuck: frozenset[UUID] = frozenset()
+
+    def tick(self) -> bool:
+        """One bounded round; whether there may be more. Raises schema.Unavailable."""
+        leases = schema.transact(
+            self._pool,
+            schema.expire_leases,
+            limit=AT_ONCE,
+            losses_allowed=self._settings.part_losses,
+            retry_after=lambda losses: backoff('loss', losses),
+        )
+        repaired = schema.transact(self._pool, schema.repair_remaining, AT_ONCE)
+        overdue = schema.transact(self._pool, schema.fail_overdue_jobs, AT_ONCE)
+        expired = schema.transact(self._pool, schema.expire_jobs, AT_ONCE)
+        lost = leases.retried + leases.parts_failed
+        if lost:
+            log.warning('leases expired', retried=leases.retried, failed=leases.parts_failed)
+        for batch in repaired:
+            log.error('count of a batch had drifted', job_id=str(batch.job_id), was=batch.was, now=batch.now)
+        for job_id in overdue:
+            log.warning('job is past its deadline', job_id=str(job_id))
+        if lost or repaired or overdue or expired:
+            self._nudger.nudge('parts', 'events', 'jobs')
+        self._look_for_stuck_jobs()
+        self.last_run = time.time()
+        return AT_ONCE in {lost, len(repaired), len(overdue), len(expired)}
+
+    def _look_for_stuck_jobs(self) -> None:
+        stuck = frozenset(schema.transact(self._pool, schema.stuck_jobs, STUCK_AFTER))
+        for job_id in stuck - self.stuck:
+            log.error('job is stuck: no running batch and no waiting event', job_id=str(job_id))
+        self.stuck = stuck
