@@ -106,6 +106,7 @@ def get_snapshots(conn: Connection[Any], job_ids: Iterable[UUID], tenant_id: str
         row = dict(zip(columns, values, strict=True))
         found[row['id']] = Snapshot(
             job=make_job(values),
+            documents=row['documents'] or 0,
             batches=tuple(map(batch_from_json, row['batches'])),
             pages=row['pages'],
             parts_done=row['parts_done'],

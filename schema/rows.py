@@ -134,6 +134,7 @@ class Snapshot:
     """
 
     job: JobState
+    documents: int
     batches: tuple[Batch, ...]
     pages: int
     parts_done: int

@@ -58,7 +58,7 @@ SELECT count(*) FROM job WHERE tenant_id = %(tenant_id)s AND status IN ('queued'
 SELECT
     id, tenant_id, status, run, idempotency_key, fingerprint, failure_policy, time_limit, keep_for, page_count,
     result_key, result_sha256, result_bytes, result, failure, created_at, finished_at, deadline_at, expires_at,
-    batches, pages, parts_done, parts_failed, parts_total
+    jsonb_array_length(spec -> 'documents') AS documents, batches, pages, parts_done, parts_failed, parts_total
 FROM job
 CROSS JOIN LATERAL (
     SELECT jsonb_agg(to_jsonb(batch) - 'job_id' ORDER BY batch_no) AS batches FROM batch WHERE job_id = job.id

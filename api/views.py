@@ -1,0 +1,200 @@
+"""Jobs and parts as clients see them: response models, made from what the schema returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.models import JobStatus
+
+if TYPE_CHECKING:
+    from schema import Batch, Part, Snapshot
+
+KINDS: Final = ('plan', 'layout', 'paint', 'assemble')
+BatchKind = Literal['plan', 'layout', 'paint', 'assemble']
+PartState = Literal['pending', 'completed', 'failed', 'cancelled']
+
+
+class Failure(BaseModel):
+    """A problem as in `application/problem+json`, without a status; other members say where it was."""
+
+    model_config = ConfigDict(extra='allow')
+
+    type: str
+    title: str
+    detail: str
+
+
+class BatchView(BaseModel):
+    """The step that a job is at."""
+
+    no: int
+    kind: BatchKind
+    done: int
+    total: int
+
+
+class PartsView(BaseModel):
+    """How many parts of the document are painted; `total` is null until the job is planned."""
+
+    done: int
+    total: int | None
+
+
+class LinksView(BaseModel):
+    self: str
+    events: str
+    parts: str
+    result: str
+    cancel: str
+
+
+class JobView(BaseModel):
+    """A job at one moment."""
+
+    id: UUID
+    status: JobStatus
+    created_at: datetime
+    finished_at: datetime | None
+    deadline_at: datetime
+    expires_at: datetime | None
+    batch: BatchView
+    parts: PartsView
+    pages: int = Field(description='pages painted so far; in the end those of the PDF')
+    bytes: int | None = Field(description='size of the PDF')
+    documents: int
+    timings: dict[str, float | None] = Field(description='seconds each step took, and `total`; null until its end')
+    failure: Failure | None
+    missing: list[dict[str, Any]] = Field(description='what placeholders stand for, with `on_part_failure: partial`')
+    warnings: list[str]
+    links: LinksView
+
+
+class JobList(BaseModel):
+    """A page of jobs, newest first."""
+
+    jobs: list[JobView]
+    next: str | None = Field(description='where the next page is')
+
+
+class PartView(BaseModel):
+    """A part: a unit of work of one batch."""
+
+    index: int
+    kind: BatchKind
+    batch: int
+    status: PartState
+    attempts: int = Field(description='tries that failed by the fault of the part')
+    losses: int = Field(description='tries that were lost to what happened around it')
+    generation: int
+    owner: str | None = Field(description='the process that works on it, or did')
+    pages: int | None
+    items: int | None = Field(description='documents that it renders')
+    started_at: datetime | None
+    finished_at: datetime | None
+    cpu_seconds: float | None
+    max_rss_bytes: int | None
+    child_pid: int | None
+    failure: Failure | None
+
+
+class PartList(BaseModel):
+    """A page of parts, in order of batch and index."""
+
+    parts: list[PartView]
+    next: str | None = Field(description='where the next page is')
+
+
+def job_path(job_id: UUID) -> str:
+    return f'/v1/jobs/{job_id}'
+
+
+def view_job(snapshot: Snapshot) -> JobView:
+    """The job JSON of a snapshot."""
+    job, batch = snapshot.job, snapshot.current
+    result = job.result or {}
+    path = job_path(job.id)
+    planned = snapshot.parts_total or job.status == 'completed'
+    return JobView(
+        id=job.id,
+        status=job.status,
+        created_at=job.created_at,
+        finished_at=job.finished_at,
+        deadline_at=job.deadline_at,
+        expires_at=job.expires_at,
+        batch=BatchView(no=batch.batch_no, kind=batch.kind, done=batch.done, total=batch.total),
+        parts=PartsView(done=snapshot.parts_done, total=snapshot.parts_total if planned else None),
+        pages=snapshot.pages if job.page_count is None else job.page_count,
+        bytes=job.result_bytes,
+        documents=snapshot.documents,
+        timings=timings(snapshot),
+        failure=_failure(job.failure),
+        missing=result.get('missing') or [],
+        warnings=result.get('warnings') or [],
+        links=LinksView(
+            self=path,
+            events=f'{path}/events',
+            parts=f'{path}/parts',
+            result=f'{path}/result',
+            cancel=f'{path}/cancel',
+        ),
+    )
+
+
+def timings(snapshot: Snapshot) -> dict[str, float | None]:
+    """Seconds for each kind of batch that has begun, over all its rounds, and in total."""
+    spent: dict[str, float | None] = {}
+    for kind in KINDS:
+        batches = [batch for batch in snapshot.batches if batch.kind == kind]
+        if batches:
+            spent[kind] = _sum(batches)
+    job = snapshot.job
+    spent['total'] = _seconds(job.created_at, job.finished_at)
+    return spent
+
+
+def _sum(batches: list[Batch]) -> float | None:
+    times = [_seconds(batch.created_at, batch.completed_at) for batch in batches]
+    known = [seconds for seconds in times if seconds is not None]
+    return round(sum(known), 3) if len(known) == len(times) else None
+
+
+def _seconds(start: datetime, end: datetime | None) -> float | None:
+    return None if end is None else round((end - start).total_seconds(), 3)
+
+
+def view_part(part: Part, *, batch_ended: bool) -> PartView:
+    """The part JSON; a pending part of a batch that has ended is cancelled."""
+    result = part.result or {}
+    timing = result.get('timing') or {}
+    cancelled = part.status == 'pending' and batch_ended
+    return PartView(
+        index=part.key.part_index,
+        kind=part.kind,
+        batch=part.key.batch_no,
+        status='cancelled' if cancelled else part.status,
+        attempts=part.attempts,
+        losses=part.losses,
+        generation=part.generation,
+        owner=part.lease_owner,
+        pages=part.pages,
+        items=part.spec.get('item_count'),
+        started_at=_moment(timing.get('started_at')),
+        finished_at=_moment(timing.get('finished_at')) or part.completed_at,
+        cpu_seconds=timing.get('cpu_seconds'),
+        max_rss_bytes=timing.get('max_rss_bytes'),
+        child_pid=timing.get('child_pid'),
+        failure=_failure(part.failure),
+    )
+
+
+def _moment(epoch: float | None) -> datetime | None:
+    return None if epoch is None else datetime.fromtimestamp(epoch, UTC)
+
+
+def _failure(value: Mapping[str, Any] | None) -> Failure | None:
+    return None if value is None else Failure.model_validate(value)
