@@ -39,7 +39,8 @@ class Notices(logging.Handler):
             yield
         finally:
             logger.removeHandler(self)
-            logger.propagate, logger.level = before
+            logger.propagate = before[0]
+            logger.setLevel(before[1])
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note a warning. Raises MemoryError where WeasyPrint would go on after one."""

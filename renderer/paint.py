@@ -24,6 +24,7 @@ from renderer.archive import INLINE, Archive, read_text
 from renderer.fetch import BundleFetcher, file_url
 from renderer.notices import Notices
 from renderer.records import Records
+from renderer.runs import fingerprint
 from renderer.sources import HtmlDocument, Item, JobSpec, Metadata, TemplateDocument
 from renderer.templates import Template
 from runtime.errors import Problem, Refusal
@@ -249,3 +250,11 @@ def _name(item: Item) -> str:
 
 def _placeholder(item: Item, problem: Problem) -> str:
     return PLACEHOLDER.format(what=escape(_name(item)), why=escape(problem.detail))
+
+
+def preload(may_render: bool) -> dict[str, Any]:
+    """What a zygote does before it forks: load, check and warm everything a document waits for."""
+    weasy.check_versions()
+    if may_render:
+        weasy.warm()
+    return {'fingerprint': fingerprint()}

@@ -1,0 +1,131 @@
+"""What a forked child of the zygote does: takes on its limits, runs one function, reports, and leaves.
+
+It says one JSON object a line on its channel: `{"at": position}` while it works, then exactly one of
+`{"done": result}`, `{"refused": problem}` and `{"died": reason, "detail": …}`. It leaves by os._exit only:
+an ordinary exit would run what the zygote has registered and remove files that are not the child's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import importlib
+import json
+import math
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from runtime.errors import Refusal
+
+REQUEST_FILE: Final = 'request.json'
+LOG_FILE: Final = 'log'
+#: what a child that ran out may still allocate, to say so
+RESERVE_BYTES: Final = 32 * 1024 * 1024
+#: largest file a child may write
+FILE_BYTES: Final = 8 * 1024**3
+OUT_OF_MEMORY: Final = b'{"died": "memory-limit"}\n'
+
+_PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; leave at once if it already has."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def load(entry: str) -> Callable[..., Any]:
+    """The function that `module:function` names."""
+    module, _, name = entry.partition(':')
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def run_child(folder: Path, channel: socket.socket, parent: int) -> NoReturn:
+    """Serve the request in `folder`, then exit."""
+    try:
+        die_with(parent)
+        with contextlib.suppress(PermissionError):  # the zygote was first
+            os.setpgid(0, 0)
+        _redirect(folder)
+        request = json.loads((folder / REQUEST_FILE).read_bytes())
+        tempfile.tempdir = str(folder)
+        os.environ['TMPDIR'] = str(folder)
+        _limit(request['memory_bytes'], request['cpu_seconds'])
+        channel.sendall(_serve(request, channel))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _serve(request: dict[str, Any], channel: socket.socket) -> bytes:
+    """Run the entry; its last word."""
+
+    def report(position: Any) -> None:
+        channel.sendall(_line({'at': position}))
+
+    try:
+        return _line({'done': load(request['entry'])(request['payload'], report)})
+    except Refusal as refusal:
+        return _line({'refused': refusal.problem.to_json()})
+    except MemoryError:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+        return OUT_OF_MEMORY
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            return OUT_OF_MEMORY
+        traceback.print_exc()
+        return _line({'died': 'crashed', 'detail': f'{type(error).__name__}: {error}'})
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(',', ':')).encode() + b'\n'
+
+
+def _redirect(folder: Path) -> None:
+    """Nothing to read; what is printed goes to a file that the press reads when the child has ended."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)
+
+
+def _limit(memory_bytes: int, cpu_seconds: float) -> None:
+    memory = data_bytes() + memory_bytes
+    cpu = math.ceil(cpu_seconds)
+    _lower(resource.RLIMIT_DATA, memory, memory + RESERVE_BYTES)
+    _lower(resource.RLIMIT_CPU, cpu, cpu + 5)
+    _lower(resource.RLIMIT_CORE, 0, 0)
+    _lower(resource.RLIMIT_FSIZE, FILE_BYTES, FILE_BYTES)
+
+
+def _lower(kind: int, soft: int, hard: int) -> None:
+    _, highest = resource.getrlimit(kind)
+    if highest != resource.RLIM_INFINITY:
+        soft, hard = min(soft, highest), min(hard, highest)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def data_bytes() -> int:
+    """Private writable memory of this process: what RLIMIT_DATA counts (setrlimit(2))."""
+    for line in Path('/proc/self/status').read_text().splitlines():
+        if line.startswith('VmData:'):
+            return int(line.split()[1]) * 1024
+    raise OSError('/proc/self/status has no VmData')

@@ -1,0 +1,61 @@
+"""What a press can be asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a child may use: bytes of memory over the zygote's own, seconds of CPU and of wall time."""
+
+    memory_bytes: int
+    cpu_seconds: float
+    wall_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildRequest:
+    """A function to run in a child: `module:function`, called with the payload (JSON) and a report function."""
+
+    entry: str
+    payload: dict[str, Any]
+    limits: Limits
+    output: Path | None = None
+
+
+class Request(Protocol):
+    """Anything that knows its ChildRequest."""
+
+    def child_request(self) -> ChildRequest: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderRequest:
+    """A run of items to paint into `output`; those in `skip` become placeholders. See renderer.paint."""
+
+    archive: Path
+    spec: dict[str, Any]
+    part: dict[str, Any]
+    output: Path
+    placeholders: bool
+    memory_bytes: int
+    cpu_seconds: float
+    wall_seconds: float
+    skip: frozenset[int] = frozenset()
+
+    def child_request(self) -> ChildRequest:
+        payload = {
+            'archive': str(self.archive.absolute()),
+            'spec': self.spec,
+            'part': self.part,
+            'output': str(self.output.absolute()),
+            'placeholders': self.placeholders,
+            'skip': sorted(self.skip),
+        }
+        limits = Limits(
+            memory_bytes=self.memory_bytes, cpu_seconds=self.cpu_seconds, wall_seconds=self.wall_seconds
+        )
+        return ChildRequest(entry='renderer.paint:render_child', payload=payload, limits=limits, output=self.output)
