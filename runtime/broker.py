@@ -21,7 +21,7 @@ os.environ.setdefault('dramatiq_restart_delay', '500')
 import redis
 from dramatiq import Message
 from dramatiq.brokers.redis import RedisBroker
-from dramatiq.errors import ConnectionError as DramatiqConnectionError
+from dramatiq.errors import BrokerConnectionError
 
 from runtime.errors import BrokerUnavailable, ConfigurationError
 from runtime.logs import get_logger
@@ -72,7 +72,7 @@ def broker_errors() -> Iterator[None]:
     """Map what redis and dramatiq raise when the server is away to BrokerUnavailable."""
     try:
         yield
-    except (redis.RedisError, DramatiqConnectionError, OSError) as error:
+    except (redis.RedisError, BrokerConnectionError, OSError) as error:
         raise BrokerUnavailable(f'redis: {error}') from error
 
 
