@@ -60,17 +60,18 @@ class Problem:
 
     def lines(self) -> list[str]:
         """The problem for a person: what, why, then one line for each fault and each further member."""
-        first = ': '.join(text for text in (self.title, self.detail) if text) or self.type
-        lines = [first]
+        # The detail of a problem with faults repeats them.
+        lines = [': '.join(filter(None, (self.title, '' if self.errors else self.detail))) or self.type]
         for fault in self.errors:
             lines.append(f'  {fault.field}: {fault.detail}' if fault.field else f'  {fault.detail}')
             if fault.valid:
                 lines.append(f'    valid: {", ".join(fault.valid)}')
         for name, item in self.extra.items():
-            text = ', '.join(map(str, item)) if isinstance(item, list) else str(item)
-            lines.append(f'  {name}: {text}')
-        lines.append(f'  ({self.type})')
-        return lines
+            if isinstance(item, list):
+                lines.append(f'  {name}: {", ".join(map(str, item))}')
+            elif not isinstance(item, Mapping) and (name != 'request_id' or (self.status or 0) >= 500):
+                lines.append(f'  {name}: {item}')
+        return [*lines, f'  ({self.type})']
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

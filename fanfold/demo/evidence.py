@@ -73,20 +73,18 @@ def faults_of_pdf(path: Path, *, documents: int, pages: int | None) -> list[str]
 
     reader = pypdf.PdfReader(path)
     faults = [] if pages == len(reader.pages) else [f'the job says {pages} pages, the PDF has {len(reader.pages)}']
-    expected, left = 1, 0
+    expected = (1, 1)
     for number, page in enumerate(reader.pages, 1):
         match = FOOTER.search(page.extract_text())
         if not match:
             return [*faults, f'page {number} does not say which note it belongs to']
         note, at, of = map(int, match.groups())
-        if left == 0:
-            left = of
-        if (note, at) != (expected, of - left + 1):
-            return [*faults, f'page {number} is page {at} of note {note}; expected page {of - left + 1} of {expected}']
-        left -= 1
-        expected += left == 0
-    if expected != documents + 1 or left:
-        faults.append(f'the PDF ends in note {expected - (left == 0)}, not after note {documents}')
+        if (note, at) != expected:
+            should = f'page {expected[1]} of note {expected[0]}'
+            return [*faults, f'page {number} is page {at} of note {note}, not {should}']
+        expected = (note, at + 1) if at < of else (note + 1, 1)
+    if expected != (documents + 1, 1):
+        faults.append(f'the PDF ends before page {expected[1]} of note {expected[0]}, of {documents} notes')
     return faults
 
 
