@@ -41,7 +41,7 @@ RULES = {
             SELECT FROM outbox WHERE event_key = format('batch-completed:%s:%s', batch.job_id, batch_no)
         )""",
     'a job has a job-completed event and is not completed, or is completed and has none': """
-        SELECT id, NULL::integer FROM job
+        SELECT id, NULL FROM job
         WHERE status <> 'expired' AND (status = 'completed') <> EXISTS (
             SELECT FROM outbox WHERE event_key = format('job-completed:%s', job.id)
         )""",
@@ -83,7 +83,7 @@ RULES = {
 
 
 def broken_rules(conn: Connection[Any]) -> list[str]:
-    branches = [f"SELECT '{rule}', broken.* FROM ({query}) AS broken (job_id, number)" for rule, query in RULES.items()]
+    branches = [f"SELECT '{rule}', job_id, number::bigint FROM ({query}) AS broken (job_id, number)" for rule, query in RULES.items()]
     rows = conn.execute('\nUNION ALL\n'.join(branches)).fetchall()
     return [f'{rule}: job {job_id}, {number}' for rule, job_id, number in rows]
 
