@@ -31,7 +31,7 @@ TEXT: Final = frozenset(
         'metadata.subject',
     }
 )
-LISTS: Final = frozenset({'stylesheets', 'attachments', 'metadata.keywords'})
+LISTS: Final = frozenset({'stylesheets', 'attachments', 'attachment_relationships', 'metadata.keywords'})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +132,12 @@ def parse_options(assignments: Sequence[str]) -> dict[str, Any]:
 def _value(key: str, text: str) -> Any:
     if key in TEXT:
         return text
+    if key in LISTS and not text.startswith('['):
+        return [item.strip() for item in text.split(',')]
     try:
         return json.loads(text)
     except ValueError:
-        return [item.strip() for item in text.split(',')] if key in LISTS else text
+        return text
 
 
 def _tell(submission: Submission, *, verbose: bool) -> None:

@@ -122,7 +122,7 @@ def test_submit_says_how_to_render(fanfold, completing, page, tmp_path):
         *('submit', page, '--no-wait', '--css', tmp_path / 'extra.css', '--parts', '4', '--on-part-failure', 'partial'),
         *('--deadline', '2h', '--expires-in', '1d', '--idempotency-key', 'mine'),
         *('--option', 'pdf_version=1.7', '--option', 'dpi=150', '--option', 'pdf_tags=true'),
-        *('--option', 'metadata.title=2024', '--option', 'metadata.keywords=a, b'),
+        *('--option', 'metadata.title=2024', '--option', 'metadata.keywords=2024, b'),
     )
     assert sent_job(completing) == {
         'documents': [{'file': 'page.html'}],
@@ -130,7 +130,7 @@ def test_submit_says_how_to_render(fanfold, completing, page, tmp_path):
             'pdf_version': '1.7',
             'dpi': 150,
             'pdf_tags': True,
-            'metadata': {'title': '2024', 'keywords': ['a', 'b']},
+            'metadata': {'title': '2024', 'keywords': ['2024', 'b']},
             'parts': 4,
             'stylesheets': ['extra.css'],
         },
@@ -156,6 +156,13 @@ def test_submit_tells_warnings_and_what_is_missing(fanfold, service, page):
         0,
         'missing    document 0 record 17: no field total\nwarning    image.png is broken\n',
     )
+
+
+def test_a_list_is_written_with_commas_or_as_json():
+    assert parse_options(['attachments=a.csv,b.csv', 'stylesheets=["c,d.css"]']) == {
+        'attachments': ['a.csv', 'b.csv'],
+        'stylesheets': ['c,d.css'],
+    }
 
 
 def test_types_of_options_are_those_of_the_api():
