@@ -25,7 +25,7 @@ from renderer.holding import Held, Holder, process_name
 from renderer.inputs import Inputs
 from renderer.painted import store_part
 from renderer.press import Died, Painted, Press, Refused, RenderRequest
-from renderer.runs import fingerprint, input_hash, plan_runs
+from renderer.runs import input_hash, plan_runs
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
 from runtime.logs import get_logger
 from runtime.notify import announce_ready
@@ -106,7 +106,7 @@ class Worker:
 
     def _paint(self, held: Held) -> schema.Completion | None:
         claimed = held.claimed
-        hashed = input_hash(claimed.job_spec, claimed.part_spec, fingerprint())
+        hashed = input_hash(claimed.job_spec, claimed.part_spec, self.press.fingerprint)
         source = claimed.job_spec['input']
         with (
             self.inputs.archive(source['key'], source['sha256']) as archive,
@@ -186,7 +186,7 @@ def item_at(spec: dict[str, Any], position: tuple[int, int | None] | None) -> in
     if position is None:
         return None
     document, record = position
-    before = sum(entry.get('record_count', 1) for entry in spec['documents'][:document])
+    before: int = sum(entry.get('record_count', 1) for entry in spec['documents'][:document])
     return before + (record or 0)
 
 
