@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pikepdf
 import pypdfium2
 
+#: WeasyPrint names an image after the MD5 of its URL
+IMAGE_NAME = re.compile(rb'/i[0-9a-f]{32}[01]\b')
 BOXES = ('/MediaBox', '/TrimBox', '/BleedBox')
 
 
@@ -23,7 +26,7 @@ def looks(pdf: bytes) -> list[dict[str, Any]]:
                 'boxes': [[float(number) for number in page.get(box, [])] for box in BOXES],
                 'links': list(_links(page, places, indexes)),
                 'fields': [str(item.get('/V', '')) for item in _annotations(page, '/Widget')],
-                'content': hashlib.sha256(page.Contents.read_bytes()).hexdigest(),
+                'content': IMAGE_NAME.sub(b'/image', page.Contents.read_bytes()),
             }
             for page in raw.pages
         ]
