@@ -71,6 +71,10 @@ def prepare_object_store(
         'filer.localSocket': str(folder / 'filer.sock'),
         'master.telemetry': 'false',
         'master.volumeSizeLimitMB': str(VOLUME_MEGABYTES),
+        # With the state of its last run the master may refuse the first report of the volumes, and the next one comes
+        # 5 s later. It needs none: the volumes tell it all.
+        'master.resumeState': 'false',
+        'volume.preStopSeconds': '0',
         'volume.max': str(MOST_VOLUMES),
         'admin.ui': 'false',
         'webdav': 'false',
@@ -92,7 +96,9 @@ def prepare_object_store(
         orphan_signal=signal.SIGTERM,
         stop_grace=15.0,
         banner=True,
-        is_ready=lambda: is_healthy('127.0.0.1', ports[0]),
+        is_ready=lambda: (
+            is_healthy('127.0.0.1', ports[0]) and has_volume_server(ports[PORT_FLAGS.index('master.port')])
+        ),
     )
 
 
@@ -115,6 +121,15 @@ def is_healthy(host: str, port: int, *, timeout: float = 0.5) -> bool:
         with urllib.request.urlopen(f'http://{host}:{port}/healthz', timeout=timeout) as answer:
             return bool(answer.status == 200)
     except OSError:
+        return False
+
+
+def has_volume_server(master_port: int, *, timeout: float = 0.5) -> bool:
+    """Whether the volumes have reported: before that, objects cannot be read or written."""
+    try:
+        with urllib.request.urlopen(f'http://127.0.0.1:{master_port}/dir/status', timeout=timeout) as answer:
+            return bool(json.load(answer)['Topology']['DataCenters'])
+    except (OSError, ValueError, KeyError):
         return False
 
 

