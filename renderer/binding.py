@@ -181,9 +181,9 @@ class Binder:
             return
         for reference in form['Fields']:
             field = _target(pdf, reference)
-            if 'Parent' not in field:  # the full name of a radio button begins with its group's
+            if 'Parent' not in field:  # WeasyPrint also lists radio buttons, which their group brings
                 field['T'] = pydyf.String(self._prefix + _text(field['T']))
-        self._fields += form['Fields']
+                self._fields.append(reference)
         fonts = _target(pdf, _target(pdf, form['DR'])['Font'])
         for name, font in fonts.items():
             self._form_fonts.setdefault(name, font)

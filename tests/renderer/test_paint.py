@@ -120,7 +120,8 @@ def test_a_font_that_an_image_brings_stays_with_its_document(make_job: MakeJob, 
         b'src: url(leak.ttf) }</style><text y="30" font-family="Leak">In the image</text></svg>'
     )
     files = {
-        't.html': b'<style>p { font-family: Leak, serif }</style><p>{{ n }}</p>{% if n == 1 %}<img src=i.svg>{% endif %}',
+        't.html': b'<style>p { font-family: Leak, serif }</style><p>{{ n }}</p>'
+        b'{% if n == 1 %}<img src=i.svg>{% endif %}',
         'i.svg': svg,
         'leak.ttf': a_font('DejaVuSansMono.ttf'),
     }
@@ -305,8 +306,8 @@ def test_what_is_refused_is_listed_once_and_nothing_is_loaded(make_job: MakeJob)
 
 def test_fonts_of_the_host_are_reached_by_local_only(make_job: MakeJob, on_disk: Any):
     files = {
-        'a.html': b'<style>@font-face { font-family: L; src: local(DejaVu Sans Mono) } p { font: 12pt L, serif }</style>'
-        b'<p>mono</p>'
+        'a.html': b'<style>@font-face { font-family: L; src: local(DejaVu Sans Mono) } p { font: 12pt L, serif }'
+        b'</style><p>mono</p>'
     }
     result, pdf = make_job(files=files).file('a.html').paint()
     assert looks(pdf) == looks(on_disk(files).write('a.html'))
