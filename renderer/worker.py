@@ -220,6 +220,8 @@ def run_worker(settings: Settings) -> None:
     worker = dramatiq.Worker(
         broker, queues={RENDER_QUEUE}, worker_timeout=WORKER_TIMEOUT_MS, worker_threads=settings.worker_threads
     )
+    # Dramatiq counts messages in work as prefetched: with one for the process, one thread would work and the rest wait.
+    worker.queue_prefetch = settings.worker_threads
     worker.start()
     announce_ready()
     log.info('worker ready', owner=state.owner, threads=settings.worker_threads)
