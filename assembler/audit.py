@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pypdf import PdfReader
-from pypdf.errors import PyPdfError
 from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject
 
-from assembler.part import dictionary, lookup, reference
+from assembler.part import UNREADABLE, dictionary, lookup, reference
 from assembler.trees import entries
 from runtime.errors import Problem, Refusal
 
@@ -41,7 +40,7 @@ def audit(path: Path, *, pages: int) -> Contents:
         with path.open('rb') as source:
             reader = PdfReader(source, strict=True)
             return _Witness(reader.root_object).testify(pages)
-    except (PyPdfError, AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         detail = f'the result cannot be read: {type(error).__name__}: {error}'
         raise Refusal(Problem(name='merge-error', detail=detail)) from error
 

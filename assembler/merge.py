@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from pypdf import PdfReader
-from pypdf.errors import PyPdfError
 from pypdf.generic import DictionaryObject, IndirectObject
 
 from assembler.attachments import Attachments
 from assembler.audit import Contents, audit
 from assembler.forms import Form, encode_entries
 from assembler.outline import Outline
-from assembler.part import Part, Piece, dictionary, lookup, reference
+from assembler.part import UNREADABLE, Part, Piece, dictionary, lookup, reference
 from assembler.pdf_file import PdfFile, extended
 from assembler.relocation import Relocation, SharedObjects, encode_text
 from assembler.structure import StructureTree
@@ -74,7 +73,7 @@ def merge(
                         version = reader.pdf_header.removeprefix('%PDF-')
                         merging = _Merging(file, version=version, compress=compress)
                     merging.take(index, reader, metadata or {})
-            except (PyPdfError, AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
+            except UNREADABLE as error:
                 detail = f'part {index} cannot be read: {type(error).__name__}: {error}'
                 raise Refusal(Problem(name='merge-error', detail=detail, extra={'part': index})) from error
         assert merging is not None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from pypdf.errors import PyPdfError
 from pypdf.generic import DictionaryObject, IndirectObject
 
 from assembler.relocation import Relocation
+
+#: what reading a PDF that is not what it seems may raise: pypdf's own errors, and those of values of another kind
+UNREADABLE: Final = (PyPdfError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
