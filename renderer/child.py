@@ -64,10 +64,14 @@ def run_child(folder: Path, channel: socket.socket, parent: int) -> NoReturn:
         os.environ['TMPDIR'] = str(folder)
         _limit(request['memory_bytes'], request['cpu_seconds'])
         channel.sendall(_serve(request, channel))
+        status = 0
     except BaseException:
         traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+        status = 1
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
 
 
 def _serve(request: dict[str, Any], channel: socket.socket) -> bytes:

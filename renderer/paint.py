@@ -131,8 +131,6 @@ class Painting:
         if item.number in skip:
             raise Refusal(_skipped(item))
         document = self._set(item)
-        if not document.pages:
-            raise Refusal(_placed(Problem(name='nothing-to-print', detail='the document has no pages'), item))
         self._dress(document)
         with _refusing(item):
             self._typesetter.write(document, file)

@@ -116,7 +116,10 @@ class Press:
             self._numbers += 1
             number = self._numbers
         folder = self._folder / str(number)
-        folder.mkdir()
+        try:
+            folder.mkdir()
+        except FileNotFoundError as error:
+            raise PressUnavailable('the press is closed') from error
         limits = {'memory_bytes': request.limits.memory_bytes, 'cpu_seconds': request.limits.cpu_seconds}
         (folder / REQUEST_FILE).write_text(json.dumps({'entry': request.entry, 'payload': request.payload, **limits}))
         child = Child(self, number, request, folder)

@@ -75,14 +75,16 @@ def versions() -> dict[str, str]:
 def font_digests() -> list[str]:
     """One SHA-256 for each font file of this host, sorted: of its size and its table directory."""
     digests = set()
-    for path in _system_fonts(FontConfiguration()):
+    for path in system_fonts():
         with path.open('rb') as file:
             head = file.read(FONT_HEAD_BYTES)
         digests.add(hashlib.sha256(b'%d %b' % (path.stat().st_size, head)).hexdigest())
     return sorted(digests)
 
 
-def _system_fonts(configuration: FontConfiguration) -> Iterator[Path]:
+def system_fonts() -> Iterator[Path]:
+    """The font files of this host that pages may use, as fontconfig lists them."""
+    configuration = FontConfiguration()
     fonts = ffi.fontconfig.FcConfigGetFonts(configuration._config, ffi.fontconfig.FcSetSystem)
     name = ffi.ffi.new('FcChar8 **')
     for index in range(fonts.nfont):
@@ -107,7 +109,7 @@ class _Fonts(FontConfiguration):  # type: ignore[misc]  # WeasyPrint is not type
         self.changed |= self.sealed
         if any(kind == 'local' for kind, _ in rule_descriptors['src']):
             if self._files is None:
-                self._files = frozenset(_system_fonts(self))
+                self._files = frozenset(system_fonts())
             super().add_font_face(rule_descriptors, _HostFonts(url_fetcher, self._files))
         else:
             super().add_font_face(rule_descriptors, url_fetcher)

@@ -55,14 +55,14 @@ def test_destinations_and_links_are_named_after_their_item(make_job: MakeJob):
 
 
 def test_destinations_are_sorted_by_their_bytes(make_job: MakeJob):
-    page = ''.join(f'<p id="{name}"><a href="#{name}">x</a>' for name in ['é', 'a', 'Z', '漢', 'm n', '(', '\\'])
+    page = ''.join(f'<p id="{name}"><a href="#{name}">x</a>' for name in ['é', 'a', 'Z', '漢', 'm n', '('])
     job = make_job()
     for _ in range(11):
         job.html(page)
     with painted(job) as pdf:
         names = [bytes(name) for name, _ in destinations(pdf)]
     assert names == sorted(names)
-    assert len(names) == 77
+    assert len(names) == 66
 
 
 def test_outlines_are_chained_in_order_with_their_nesting(make_job: MakeJob):
