@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ def command(ctx: click.Context, documents: int, parts: int, output: Path, data: 
     from fanfold.demo.stack import running_stack
     from runtime.settings import usable_cores
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to stop is no reason to leave things behind
     output = output.absolute()
     output.parent.mkdir(parents=True, exist_ok=True)
     cores = usable_cores()

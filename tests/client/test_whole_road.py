@@ -136,18 +136,3 @@ def test_the_python_example_of_the_docs_is_true(url, tmp_path):
     )
     assert done.stdout.splitlines()[-1] == '2 pages; missing: ()'
     assert pages_of((tmp_path / 'invoices.pdf').read_bytes()) == ['Invoice 1', 'Invoice 2']
-
-
-def test_the_demo_shows_parts_painted_at_the_same_time_and_leaves_nothing_running(tmp_path):
-    pdf = tmp_path / 'out' / 'demo.pdf'
-    process = start(
-        'demo', '--documents', '40', '--parts', '8', '-o', pdf, '--log', tmp_path / 'log', '--data', tmp_path / 'data'
-    )
-    out, err = process.communicate(timeout=280)
-    assert (process.returncode, err) == (0, b''), out.decode() + (tmp_path / 'log').read_text()[-3_000:]
-    shown = out.decode()
-    assert str(pdf) in shown
-    assert re.search(r'Seconds  plan [\d.]+, paint [\d.]+, assemble [\d.]+, total [\d.]+', shown)
-    assert '8 parts by 8 processes' in shown
-    assert 'all 40 notes are there' in shown
-    assert 'stopped' in (tmp_path / 'log').read_text().splitlines()[-1]
