@@ -18,11 +18,12 @@ WORTH_SHARING: Final = 1.0  # seconds of painting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """When a part was painted, in seconds since the first part began, and by which process."""
+    """When a part was painted, in seconds since the first part began, and by which process; `cpu` seconds of work."""
 
     index: int
     pid: int | None
     pages: int
+    cpu: float
     start: float
     end: float
 
@@ -38,6 +39,7 @@ def spans_of(parts: Iterable[Part]) -> list[Span]:
             index=part.index,
             pid=part.child_pid,
             pages=part.pages or 0,
+            cpu=part.cpu_seconds or 0.0,
             start=part.started_at.timestamp() - zero,
             end=part.finished_at.timestamp() - zero,
         )
@@ -57,14 +59,14 @@ def overlapping(spans: Sequence[Span]) -> int:
 
 
 def chart(spans: Sequence[Span]) -> Iterator[str]:
-    """A line for each part: its index, process, pages, span, and the span as a bar."""
+    """A line for each part: its index, process, pages, times, and the span as a bar."""
     last = max((span.end for span in spans), default=0.0) or 1.0
-    yield f'  part  process  pages   start     end  0 s{f"{last:.1f} s":>{CHART - 3}}'
+    yield f'  part  process  pages   CPU s   start     end  0 s{f"{last:.1f} s":>{CHART - 3}}'
     for span in spans:
         before = round(span.start / last * CHART)
         bar = '█' * max(1, round(span.end / last * CHART) - before)
-        numbers = f'{span.index:>6}  {span.pid or "?":>7}  {span.pages:>5}  {span.start:>6.2f}  {span.end:>6.2f}'
-        yield f'{numbers}  {" " * before}{bar}'
+        times = ''.join(f'{seconds:>8.2f}' for seconds in (span.cpu, span.start, span.end))
+        yield f'{span.index:>6}  {span.pid or "?":>7}  {span.pages:>5}{times}  {" " * before}{bar}'
 
 
 def faults_of_pdf(path: Path, *, documents: int, pages: int | None) -> list[str]:

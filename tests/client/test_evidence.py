@@ -13,7 +13,7 @@ from fanfold.demo.records import ndjson, records
 
 
 def span(index: int, start: float, end: float, pid: int = 1) -> Span:
-    return Span(index=index, pid=pid, pages=1, start=start, end=end)
+    return Span(index=index, pid=pid, pages=1, cpu=0.5, start=start, end=end)
 
 
 def painted(index: int, start: float, end: float) -> Part:
@@ -42,8 +42,8 @@ def pdf(tmp_path):
 def test_spans_count_from_the_first_part_on():
     parts = [painted(1, 12.5, 14), painted(0, 12, 13), Part(index=0, kind='plan', batch=0, status='completed')]
     assert spans_of(parts) == [
-        Span(index=0, pid=7, pages=3, start=0, end=1),
-        Span(index=1, pid=7, pages=3, start=0.5, end=2),
+        Span(index=0, pid=7, pages=3, cpu=0, start=0, end=1),
+        Span(index=1, pid=7, pages=3, cpu=0, start=0.5, end=2),
     ]
 
 
