@@ -47,7 +47,6 @@ PLACEHOLDER: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><ti
 def render_child(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     """Paint the part that the payload describes (RenderRequest) and return its result. Raises Refusal."""
     started = time.time()
-    weasy.ease_collector()
     with Archive(Path(payload['archive'])) as archive:
         painting = Painting(archive, JobSpec.from_json(payload['spec']), part=payload['part'])
         result = painting.paint(
@@ -253,6 +252,7 @@ def _placeholder(item: Item, problem: Problem) -> str:
 def preload(may_render: bool) -> dict[str, Any]:
     """What a zygote does before it forks: load, check and warm everything a document waits for."""
     weasy.check_versions()
+    weasy.tune()
     if may_render:
         weasy.warm()
     return {'fingerprint': fingerprint()}

@@ -11,6 +11,7 @@ A Typesetter renders the documents of one part. It promises the pages that
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import importlib.metadata
@@ -25,11 +26,14 @@ import pydyf
 import weasyprint
 from weasyprint import CSS, DEFAULT_OPTIONS, HTML
 from weasyprint import css as weasy_css
+from weasyprint.css import computed_values, functions, tokens
 from weasyprint.css.counters import CounterStyle
+from weasyprint.css.properties import Dimension
 from weasyprint.document import Document
+from weasyprint.layout import inline, percent, preferred
 from weasyprint.pdf import VARIANTS
 from weasyprint.pdf import fonts as weasy_fonts
-from weasyprint.text import ffi
+from weasyprint.text import ffi, line_break
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import URLFetcherResponse
 
@@ -53,6 +57,8 @@ STYLES_KEPT: Final = 4
 PAGES_PER_COLLECTION: Final = 8
 #: allocations before a collection of each generation: rendering makes many objects and little garbage
 GC_THRESHOLDS: Final = (100_000, 50, 100)
+#: results kept of each function that is remembered
+REMEMBERED: Final = 4_096
 #: bytes at the start of a font file that hold its table directory, with a checksum of every table
 FONT_HEAD_BYTES: Final = 4_096
 
@@ -178,6 +184,8 @@ class _Unions:
         self._listed = listed
         self._unions: dict[tuple[Any, ...], tuple[SharedStream, Any, bytes, set[int]]] = {}
         self._kept: dict[bytes, SharedStream] = {}
+        #: by address; a face that is kept here keeps its address
+        self._faces: dict[int, tuple[Any, bytes]] = {}
         self._hinting = False
 
     def clean(self, font: Any, to_unicode: Mapping[int, str], hinting: bool) -> None:
@@ -186,7 +194,7 @@ class _Unions:
             _CLEAN(font, to_unicode, hinting)
             font.file_content = self._as_it_is(font)
             return
-        key = (font.hash, font.index, hashlib.sha256(font.file_content).digest())
+        key = (font.hash, font.index, self._digest(font))
         if key not in self._unions:
             self._unions[key] = (self._shared(_kind(font)), font, font.file_content, set())
         stream, first, _, glyphs = self._unions[key]
@@ -194,6 +202,13 @@ class _Unions:
         first.missing = {**first.missing, **font.missing}
         font.file_content = stream
         self._hinting = hinting
+
+    def _digest(self, font: Any) -> bytes:
+        """SHA-256 of the font's file."""
+        address = int(ffi.ffi.cast('uintptr_t', font.hb_face))
+        if address not in self._faces:
+            self._faces[address] = (font.hb_face, hashlib.sha256(font.file_content).digest())
+        return self._faces[address][1]
 
     def _as_it_is(self, font: Any) -> SharedStream:
         digest = hashlib.sha256(font.file_content).digest()
@@ -302,8 +317,35 @@ def warm() -> None:
     gc.collect()
 
 
-def ease_collector() -> None:
+def tune() -> None:
+    """Make this process faster at rendering, for good: collect less often, remember what pure functions gave."""
     gc.set_threshold(*GC_THRESHOLDS)
+    for module in (weasy_css, computed_values, functions, tokens, inline, percent, preferred):
+        module.check_math = _check_math
+    for name, function in computed_values.PHYSICAL_FUNCTIONS.items():
+        computed_values.PHYSICAL_FUNCTIONS[name] = functools.cache(function)
+    line_break.font_features = functools.lru_cache(REMEMBERED)(line_break.font_features)
+    line_break.get_font_description = _font_description
+
+
+def _check_math(value: Any) -> Any:
+    """functions.check_math, but quick for what cannot be a function."""
+    return None if type(value) in _NEVER_MATH else _CHECK_MATH(value)
+
+
+def _font_description(style: Any) -> Any:
+    """fonts.get_font_description, which reads these properties and nothing else; Pango copies what it is given."""
+    return _described(
+        tuple(style['font_family']), style['font_style'], style['font_stretch'], style['font_weight'],
+        style['font_size'], style['font_variant_caps'], style['font_variation_settings'],
+    )  # fmt: skip
+
+
+@functools.lru_cache(REMEMBERED)
+def _described(*values: Any) -> Any:
+    names = ('font_family', 'font_style', 'font_stretch', 'font_weight', 'font_size', 'font_variant_caps',
+             'font_variation_settings')  # fmt: skip
+    return _GET_FONT_DESCRIPTION(dict(zip(names, values, strict=True)))
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:
@@ -337,6 +379,9 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, original)
 
 
+_CHECK_MATH: Final = functions.check_math
+_GET_FONT_DESCRIPTION: Final = line_break.get_font_description
+_NEVER_MATH: Final = frozenset({str, int, float, bool, type(None), Dimension})
 _FIND_STYLESHEETS: Final = weasy_css.find_stylesheets
 _CLEAN: Final = weasy_fonts.Font.clean
 #: a font configuration made before the fork, for the first document of a child
