@@ -13,9 +13,7 @@ from tests.client.conftest import start
 
 def test_the_demo_shows_parts_painted_at_the_same_time_and_leaves_nothing_running(tmp_path):
     pdf = tmp_path / 'out' / 'demo.pdf'
-    process = start(
-        'demo', '--documents', '40', '--parts', '8', '-o', pdf, '--log', tmp_path / 'log', '--data', tmp_path / 'data'
-    )
+    process = start('demo', '--documents', '40', '--parts', '8', '-o', pdf, '--log', tmp_path / 'log')
     out, err = process.communicate(timeout=280)
     assert (process.returncode, err) == (0, b''), out.decode() + (tmp_path / 'log').read_text()[-3_000:]
     shown = out.decode()
@@ -28,7 +26,7 @@ def test_the_demo_shows_parts_painted_at_the_same_time_and_leaves_nothing_runnin
 
 @pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
 def test_a_demo_that_is_stopped_in_the_middle_leaves_nothing_running(tmp_path, how):
-    process = start('demo', '--documents', '2000', '-o', tmp_path / 'demo.pdf', '--data', tmp_path / 'data')
+    process = start('demo', '--documents', '2000', '-o', tmp_path / 'demo.pdf')
     assert process.stdout is not None
     until_rendering = iter(process.stdout.readline, b'')
     assert any(line.startswith(b'Rendering') for line in until_rendering)
