@@ -23,7 +23,7 @@ from assembler.gathering import Gathered, GatheredPart, gather, input_hash, miss
 from renderer.holding import Held, Holder, process_name
 from renderer.inputs import Inputs
 from renderer.press import ChildRequest, Died, Limits, Painted, Press, Refused, RenderRequest
-from runtime.errors import ObjectExists, ObjectMissing, Problem, Refusal, Retryable
+from runtime.errors import ObjectExists, ObjectMissing, Problem, Refusal, Retryable, StorageUnavailable
 from runtime.logs import get_logger
 
 if TYPE_CHECKING:
@@ -83,11 +83,12 @@ class Assembler:
                 self._fail(held, interrupted.problem, charge=interrupted.charge)
             except Refusal as refusal:
                 self._fail(held, refusal.problem, charge='attempt', permanent=True)
-            except ObjectMissing as error:
+            except ObjectMissing as error:  # the input, needed for placeholders
                 problem = Problem(name='input-missing', detail=f'there is no object {error}')
                 self._fail(held, problem, charge='attempt', permanent=True)
             except Retryable as error:
-                self._fail(held, Problem(name='storage-unavailable', detail=str(error)), charge='loss')
+                name = 'storage-unavailable' if isinstance(error, StorageUnavailable) else 'child-died'
+                self._fail(held, Problem(name=name, detail=str(error)), charge='loss')
             except schema.Unavailable as error:
                 log.warning('assembly interrupted: database away; the lease will expire', error=str(error).strip())
             except Exception as error:
@@ -213,5 +214,7 @@ def start_worker(assembler: Assembler, broker: RedisBroker) -> dramatiq.Worker:
     worker = dramatiq.Worker(
         broker, queues={ASSEMBLE_QUEUE}, worker_timeout=WORKER_TIMEOUT_MS, worker_threads=MERGED_AT_ONCE
     )
+    # Dramatiq counts messages in work as prefetched: with one for the process, one thread would work and the rest wait.
+    worker.queue_prefetch = MERGED_AT_ONCE
     worker.start()
     return worker

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import warnings
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +36,21 @@ def document(number: int, *, sections: int = 3, extra: str = '', head: str = '')
     )
 
 
-def write(path: Path, html: str, **options: Any) -> Path:
+def write(path: Path, html: str, *, attachments: Sequence[Attachment] = (), **options: Any) -> Path:
+    path.write_bytes(render(html, attachments=attachments, **options) if attachments else rendered(html, **options))
+    return path
+
+
+def render(html: str, **options: Any) -> bytes:
     with warnings.catch_warnings():
         warnings.filterwarnings('ignore', r'unclosed file .*sRGB2014\.icc', ResourceWarning)  # WeasyPrint's own
-        HTML(string=html).write_pdf(path, **options)
+        pdf: bytes = HTML(string=html).write_pdf(**options)
         gc.collect()
-    return path
+    return pdf
+
+
+#: the same documents come in many tests
+rendered = cache(render)
 
 
 def attachment(name: str, content: bytes) -> Attachment:

@@ -14,12 +14,14 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 import schema
+from assembler.dispatcher import Dispatcher
 from assembler.reconciler import Reconciler
 from assembler.relay import Relay
 from assembler.sweeper import Sweeper
-from assembler.worker import Assembler
+from assembler.worker import Assembler, start_worker
 from renderer.press import Child
 from renderer.press import Press as RealPress
+from runtime.broker import make_broker
 from runtime.errors import StorageUnavailable
 from runtime.nudge import Nudger
 from runtime.settings import Settings
@@ -241,15 +243,15 @@ def test_two_assemblers_at_once_make_one_result(
 
 
 @pytest.fixture
-def frozen_child(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Every child stops before it can do anything; the event says that one has."""
+def frozen_child(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Every child stops before it can do anything; each that has can be acquired."""
     original = RealPress.start
-    stopped = threading.Event()
+    stopped = threading.Semaphore(0)
 
     def start_frozen(press: RealPress, request: Any) -> Child:
         child = original(press, request)
         os.kill(child.pid, signal.SIGSTOP)
-        stopped.set()
+        stopped.release()
         return child
 
     monkeypatch.setattr(RealPress, 'start', start_frozen)
@@ -257,12 +259,12 @@ def frozen_child(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def test_cancelling_kills_the_child_and_nothing_more_is_written(
-    conn: Conn, press: Press, start: Start, storage: Storage, frozen_child: threading.Event
+    conn: Conn, press: Press, start: Start, storage: Storage, frozen_child: threading.Semaphore
 ) -> None:
     key = press.painted(2)
     work = threading.Thread(target=start(lease_seconds=1.0).work, args=[key])
     work.start()
-    assert frozen_child.wait(30)
+    assert frozen_child.acquire(timeout=30)
 
     schema.cancel_job(conn, key.job_id)
     work.join(30)
@@ -274,13 +276,13 @@ def test_cancelling_kills_the_child_and_nothing_more_is_written(
 
 
 def test_draining_gives_the_assembly_back_uncharged(
-    conn: Conn, press: Press, start: Start, relay: Relay, frozen_child: threading.Event
+    conn: Conn, press: Press, start: Start, relay: Relay, frozen_child: threading.Semaphore
 ) -> None:
     key = press.painted(2)
     assembler = start()
     work = threading.Thread(target=assembler.work, args=[key])
     work.start()
-    assert frozen_child.wait(30)
+    assert frozen_child.acquire(timeout=30)
 
     assembler.holder.drain(0.0)
     work.join(30)
@@ -289,8 +291,30 @@ def test_draining_gives_the_assembly_back_uncharged(
     assert (part.status, part.attempts, part.losses, part.lease_expires_at) == ('pending', 0, 0, None)
 
 
+def test_two_jobs_are_assembled_at_the_same_time(
+    conn: Conn,
+    pool: schema.Pool,
+    press: Press,
+    start: Start,
+    settings: Settings,
+    frozen_child: threading.Semaphore,
+) -> None:
+    keys = [press.painted(2), press.painted(2)]
+    assembler, broker = start(), make_broker(settings)
+    worker = start_worker(assembler, broker)
+    try:
+        Dispatcher(pool, broker, settings).tick()
+        assert frozen_child.acquire(timeout=30)
+        assert frozen_child.acquire(timeout=30)
+        assert all(part_at(conn, key).lease_owner == assembler.owner for key in keys)
+    finally:
+        assembler.holder.drain(0.0)
+        worker.stop()
+        broker.close()
+
+
 def test_a_merge_that_takes_for_ever_fails_the_job_with_the_reason(
-    conn: Conn, press: Press, start: Start, frozen_child: threading.Event
+    conn: Conn, press: Press, start: Start, frozen_child: threading.Semaphore
 ) -> None:
     key = press.painted(2)
     assembler = start(child_wall_seconds=0.2, part_attempts=2)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pikepdf
 import pytest
 
-from assembler.audit import audit
 from assembler.merge import merge, merge_child
 from runtime.errors import Refusal
 from tests.assembler.documents import attachment, destinations, document, outline, pixels, texts, write
@@ -331,8 +329,8 @@ def test_merging_takes_time_in_proportion_to_the_parts(parts: Make, out: Path) -
         merge([part] * count, out)
         return time.process_time() - started
 
-    few = min(seconds(40) for _ in range(3))
-    many = min(seconds(320) for _ in range(2))
+    few = min(seconds(20) for _ in range(3))
+    many = min(seconds(160) for _ in range(2))
     assert many < few * 8 * 2
 
 
@@ -375,34 +373,3 @@ def payload(paths: list[Path], out: Path) -> dict:
         'metadata': {},
         'compress': True,
     }
-
-
-def test_the_witness_sees_a_destination_that_leads_nowhere(parts: Make, tmp_path: Path) -> None:
-    [path] = parts(1)
-    with pikepdf.open(path) as pdf:
-        del pdf.pages[1]
-        pdf.save(tmp_path / 'short.pdf')
-
-    with pytest.raises(Refusal, match="destination b'd0/s1'"):
-        audit(tmp_path / 'short.pdf', pages=2)
-
-
-def test_the_witness_counts_pages_instead_of_believing(parts: Make, tmp_path: Path) -> None:
-    [path] = parts(1, uncompressed_pdf=True)
-    without_last = re.sub(
-        rb'(/Kids \[\d+ 0 R \d+ 0 R )(\d+ 0 R)', lambda kids: kids[1] + b' ' * len(kids[2]), path.read_bytes()
-    )
-    path.write_bytes(without_last)
-
-    with pytest.raises(Refusal, match='declares 3 pages and has 2'):
-        audit(path, pages=3)
-
-
-def test_the_witness_sees_an_outline_that_breaks_off(parts: Make, tmp_path: Path) -> None:
-    [path] = parts(1)
-    with pikepdf.open(path) as pdf:
-        del pdf.Root.Outlines.First.Next
-        pdf.save(tmp_path / 'broken.pdf')
-
-    with pytest.raises(Refusal, match='outline ends before its last entry'):
-        audit(tmp_path / 'broken.pdf', pages=3)
