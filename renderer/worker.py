@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from runtime.broker import RENDER_QUEUE, WORKER_TIMEOUT_MS, make_broker  # first: it sets what dramatiq reads
+from runtime.broker import RENDER_QUEUE, make_broker, start_worker, stop_listening  # first: it sets what dramatiq reads
 
 # isort: split
 import dramatiq
@@ -217,16 +217,12 @@ def run_worker(settings: Settings) -> None:
     def work_part(job_id: str, batch_no: int, part_index: int) -> None:
         state.work(schema.PartKey(job_id=UUID(job_id), batch_no=batch_no, part_index=part_index))
 
-    worker = dramatiq.Worker(
-        broker, queues={RENDER_QUEUE}, worker_timeout=WORKER_TIMEOUT_MS, worker_threads=settings.worker_threads
-    )
-    # Dramatiq counts messages in work as prefetched: with one for the process, one thread would work and the rest wait.
-    worker.queue_prefetch = settings.worker_threads
-    worker.start()
+    worker = start_worker(broker, queue=RENDER_QUEUE, threads=settings.worker_threads)
     announce_ready()
     log.info('worker ready', owner=state.owner, threads=settings.worker_threads)
     stop.wait()
     log.info('worker stopping', grace_seconds=settings.grace_seconds)
+    stop_listening(worker)
     state.holder.drain(settings.grace_seconds)
     worker.stop(timeout=5_000)
     broker.close()

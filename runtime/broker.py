@@ -3,7 +3,7 @@
 A message says "this part may be due" and carries ids, nothing else. Losing every message, or
 receiving each one three times, changes nothing but the time: Postgres decides. Hence an empty
 middleware list (no retries, no time limits, no age limits), an idle timeout of 20 ms instead of a
-second, and a prefetch of one message a thread.
+second, and no more messages taken than there are threads to work on them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-# Dramatiq reads these at import.
-os.environ.setdefault('dramatiq_queue_prefetch', '1')
+# Dramatiq reads this at import.
 os.environ.setdefault('dramatiq_restart_delay', '500')
 
 import redis
-from dramatiq import Message
+from dramatiq import Message, Worker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.errors import BrokerConnectionError
 
@@ -85,6 +84,22 @@ def send_hint(broker: RedisBroker, *, kind: str, job_id: UUID, batch_no: int, pa
     with broker_errors():
         broker.declare_queue(queue)
         broker.enqueue(message)
+
+
+def start_worker(broker: RedisBroker, *, queue: str, threads: int) -> Worker:
+    """Work on the messages of one queue in so many threads."""
+    worker = Worker(broker, queues={queue}, worker_timeout=WORKER_TIMEOUT_MS, worker_threads=threads)
+    # Dramatiq counts messages in work as prefetched: with one for the process, one thread would work and the rest wait.
+    worker.queue_prefetch = threads
+    worker.start()
+    return worker
+
+
+def stop_listening(worker: Worker) -> None:
+    """Take no more messages: those of a worker that is about to stop would be acknowledged without being worked on."""
+    for consumer in worker.consumers.values():
+        consumer.pause()
+        consumer.paused_event.wait(timeout=2)
 
 
 def check_broker_patiently(settings: Settings, *, patience_seconds: float = 60) -> None:
