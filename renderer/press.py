@@ -210,7 +210,7 @@ class Press:
     def _spawn(self) -> None:
         # in this thread, which lives as long as the press: the zygote dies with the thread that started it
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, '-m', 'renderer.zygote', str(theirs.fileno()), str(os.getpid()), self._preload]
+        command = [sys.executable, '-P', '-m', 'renderer.zygote', str(theirs.fileno()), str(os.getpid()), self._preload]
         with theirs:
             self._process = subprocess.Popen(
                 command,

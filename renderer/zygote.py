@@ -132,7 +132,7 @@ def main() -> NoReturn:
             raise SystemExit('the zygote has more than one thread, so it cannot fork')
         # some versions of Pango start a thread once they have laid text out: begin again without that
         os.set_inheritable(control.detach(), True)
-        os.execv(sys.executable, [sys.executable, '-m', 'renderer.zygote', descriptor, parent, preload, COLD])
+        os.execv(sys.executable, [sys.executable, '-P', '-m', 'renderer.zygote', descriptor, parent, preload, COLD])
     gc.collect()
     gc.freeze()
     control.send(json.dumps({'ready': warmed}).encode())
