@@ -49,9 +49,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics = metrics = Metrics()
     app.add_middleware(AccessLog, metrics=metrics)
     problems.install(app)
+    app.state.routes = []
     for router in (jobs.router, events.router, result.router, health.router):
-        app.include_router(router)
-        app.include_router(_heads_of(router))
+        for included in (router, _heads_of(router)):
+            app.include_router(included)
+            app.state.routes += included.routes
     app.openapi = lambda: _openapi(app, settings)  # type: ignore[method-assign]
     return app
 
@@ -67,6 +69,17 @@ def _heads_of(router: APIRouter) -> APIRouter:
     return heads
 
 
+def _drop_default_refusals(described: dict[str, Any]) -> None:
+    """FastAPI documents a refusal of its own for every route with a parameter; ours are documented by name."""
+    for unused in ('HTTPValidationError', 'ValidationError'):
+        described['components']['schemas'].pop(unused, None)
+    for operations in described['paths'].values():
+        for operation in operations.values():
+            refusal = operation['responses'].get('422', {}).get('content', {})
+            if 'application/json' in refusal:
+                del operation['responses']['422']
+
+
 def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
     if app.openapi_schema is None:
         described = get_openapi(
@@ -77,8 +90,7 @@ def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
         schemas.update(request.pop('$defs', {}))
         schemas['JobRequest'] = request
         schemas['Problem'] = problems.PROBLEM_SCHEMA
-        for unused in ('HTTPValidationError', 'ValidationError'):
-            schemas.pop(unused, None)
+        _drop_default_refusals(described)
         described['x-limits'] = jobs.upload_limits(settings)
         app.openapi_schema = described
     return app.openapi_schema

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from api.options import FileName, Options
+from api.options import NO_CONTROLS, FileName, Options
 from api.problems import FieldError, field_problem
 
 SOURCES: Final = ('html', 'file', 'template', 'template_file')
@@ -157,7 +157,8 @@ def _fault(error: Mapping[str, Any], model: type[BaseModel]) -> FieldError:
         bound = context.get('ge', context.get('le'))
         detail = f'must be at {"least" if "ge" in context else "most"} {bound:g}'
     elif kind == 'string_pattern_mismatch':
-        detail = 'must match ' + str(context.get('pattern'))
+        pattern = str(context.get('pattern'))
+        detail = 'must have no control characters' if pattern == NO_CONTROLS else f'must match {pattern}'
     return FieldError(field=field, detail=detail or error['msg'], valid=valid)
 
 

@@ -11,20 +11,20 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-PDF_VARIANTS: Final = (
-    'pdf/a-1b', 'pdf/a-2b', 'pdf/a-3b', 'pdf/a-2u', 'pdf/a-3u', 'pdf/a-4u', 'pdf/a-1a', 'pdf/a-2a', 'pdf/a-3a',
-    'pdf/a-4e', 'pdf/a-4f', 'pdf/ua-1', 'pdf/ua-2', 'pdf/x-1a', 'pdf/x-3', 'pdf/x-4', 'pdf/x-5g', 'debug',
-)  # fmt: skip
-PDF_VERSIONS: Final = ('1.3', '1.4', '1.5', '1.6', '1.7', '2.0')
-
 PdfVariant = Literal[
     'pdf/a-1b', 'pdf/a-2b', 'pdf/a-3b', 'pdf/a-2u', 'pdf/a-3u', 'pdf/a-4u', 'pdf/a-1a', 'pdf/a-2a', 'pdf/a-3a',
     'pdf/a-4e', 'pdf/a-4f', 'pdf/ua-1', 'pdf/ua-2', 'pdf/x-1a', 'pdf/x-3', 'pdf/x-4', 'pdf/x-5g', 'debug',
 ]  # fmt: skip
 PdfVersion = Literal['1.3', '1.4', '1.5', '1.6', '1.7', '2.0']
 
+#: ISO 32000-2, 7.11.3, AFRelationship
+Relationship = Literal[
+    'Source', 'Data', 'Alternative', 'Supplement', 'EncryptedPayload', 'FormData', 'Schema', 'Unspecified'
+]
+
 #: text that ends up in Postgres and in PDF strings: no control characters
-Line = Annotated[str, Field(max_length=2_000, pattern=r'^[^\x00-\x1f\x7f]*$')]
+NO_CONTROLS: Final = r'^[^\x00-\x1f\x7f]*$'
+Line = Annotated[str, Field(max_length=2_000, pattern=NO_CONTROLS)]
 FileName = Annotated[str, Field(min_length=1)]
 MOST_PARTS: Final = 100_000
 
@@ -89,6 +89,13 @@ class Options(BaseModel):
     ) = None
     attachments: (
         Annotated[list[FileName], Field(max_length=100, description='names of files of the job to attach to the PDF')]
+        | None
+    ) = None
+    attachment_relationships: (
+        Annotated[
+            list[Relationship],
+            Field(max_length=100, description='what each attachment is to the document, in their order'),
+        ]
         | None
     ) = None
     media_type: Annotated[str, Field(pattern=r'^[a-z][a-z0-9-]{0,31}$', description='CSS media type')] | None = None

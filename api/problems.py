@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 import schema
-from runtime.errors import PROBLEM_PREFIX, PROBLEM_TITLES, Problem, Refusal, StorageUnavailable
+from runtime.errors import PROBLEM_PREFIX, PROBLEM_TITLES, Problem, Refusal, StorageUnavailable, UnknownJob
 from runtime.logs import get_logger
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ def _on_refusal(request: Request, error: Exception) -> Response:
     return _respond(request, error.problem)
 
 
+def _on_unknown_job(request: Request, error: Exception) -> Response:
+    return _respond(request, Problem(name='not-found', detail=f'there is no job {error}'))
+
+
 def _on_unavailable(request: Request, error: Exception) -> Response:
     which = 'object storage' if isinstance(error, StorageUnavailable) else 'database'
     log.warning('unavailable', service=which, error=str(error).strip())
@@ -128,18 +133,24 @@ def _on_unavailable(request: Request, error: Exception) -> Response:
 
 def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
     if error.status_code == 405:
-        allowed = dict(error.headers or {}).get('Allow', '')
-        detail = f'{request.method} is not one of the methods of {request.url.path}' + (
-            f': {allowed}' if allowed else ''
-        )
-        problem = Problem(name='method-not-allowed', detail=detail, extra={'valid': allowed.split(', ')})
+        methods = _methods_at(request)
+        headers['Allow'] = ', '.join(methods)
+        detail = f'{request.url.path} does not support {request.method}'
+        problem = Problem(name='method-not-allowed', detail=detail, extra={'valid': methods})
     elif error.status_code == 404:
         problem = Problem(name='not-found', detail=f'there is nothing at {request.url.path}')
     else:
         title = HTTPStatus(error.status_code).phrase
         problem = Problem(name='invalid-request', detail=f'{title}: {error.detail}')
-    return _respond(request, problem, error.headers)
+    return _respond(request, problem, headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """All methods of the request's path, over all routes that match it."""
+    matching = [route for route in request.app.state.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matching for method in route.methods or ()})
 
 
 def _on_request_validation(request: Request, error: Exception) -> Response:
@@ -156,6 +167,7 @@ def install(app: FastAPI) -> None:
     """Make every error of the app a problem."""
     app.add_exception_handler(ApiProblem, _on_api_problem)
     app.add_exception_handler(Refusal, _on_refusal)
+    app.add_exception_handler(UnknownJob, _on_unknown_job)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_request_validation)
     for kind in (StorageUnavailable, *schema.Unavailable):

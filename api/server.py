@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +35,17 @@ def serve(settings: Settings, *, host: str, port: int) -> None:
     address = listening.getsockname()
     shown = f'[{address[0]}]' if ':' in address[0] else address[0]
     log.info('api listens', url=f'http://{shown}:{address[1]}')
+    server = uvicorn.Server(config)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # uvicorn puts its own handlers in front of these, and in the end raises again what it caught: then nothing
+    # is left to do, and the process ends as one that was asked to, with 0.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     with listening:
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
     log.info('api stopped')
 
 

@@ -32,6 +32,8 @@ T = TypeVar('T')
 
 TENANT: Final = 'default'
 POOL_SIZE: Final = 8
+#: a request waits so long for a database that is away
+DATABASE_SECONDS = 3.0
 THREADS: Final = 24
 #: requests with a large body that are checked and packed at the same time
 LARGE_AT_ONCE: Final = 2
@@ -81,7 +83,7 @@ class Services:
 
     @classmethod
     def open(cls, settings: Settings) -> Services:
-        pool = schema.open_pool(settings.database_url, max_size=POOL_SIZE, name='fanfold-api')
+        pool = schema.open_pool(settings.database_url, max_size=POOL_SIZE, name='fanfold-api', timeout=DATABASE_SECONDS)
         return cls(
             settings=settings,
             pool=pool,

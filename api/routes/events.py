@@ -33,7 +33,9 @@ router = APIRouter(prefix='/v1/jobs', tags=['jobs'])
         **documented('not-found'),
     },
 )
-async def follow_job(services: Using, job_id: JobId, last_event_id: Annotated[str | None, Header()] = None) -> Response:
+async def follow_job(
+    services: Using, job_id: JobId, last_event_id: Annotated[str | None, Header(alias='Last-Event-ID')] = None
+) -> Response:
     """Whole snapshots, each with its version as the event's id: a client that reconnects has missed nothing."""
     snapshot = await services.transact(schema.get_snapshot, job_id, TENANT)
     if snapshot is None:

@@ -101,7 +101,11 @@ async def submit_job(
     request: Request,
     services: Using,
     idempotency_key: Annotated[
-        str | None, Header(description='requests with the same key and payload make one job, however often sent')
+        str | None,
+        Header(
+            alias='Idempotency-Key',
+            description='requests with the same key and payload make one job, however often sent',
+        ),
     ] = None,
 ) -> Response:
     """Take in a job: JSON, or multipart with the parts `job` (that JSON) and `files`."""
@@ -216,7 +220,9 @@ async def retry_job(services: Using, job_id: JobId) -> JobView:
     return view_job(await _end(services, schema.retry_job, job_id, allowed=None, verb='retried'))
 
 
-@router.delete('/{job_id}', status_code=204, summary='Delete a job', responses=documented('not-found'))
+@router.delete(
+    '/{job_id}', status_code=204, response_class=Response, summary='Delete a job', responses=documented('not-found')
+)
 async def delete_job(services: Using, job_id: JobId) -> None:
     """Cancel the job if it has not ended, and expire it now; its objects are removed a while later."""
     await services.transact(schema.delete_job, job_id, TENANT)

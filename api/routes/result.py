@@ -62,8 +62,8 @@ async def get_result(
     job_id: JobId,
     redirect: Annotated[bool, Query(description='answer with a presigned URL instead of the bytes')] = False,
     range_: Annotated[str | None, Header(alias='Range')] = None,
-    if_range: Annotated[str | None, Header()] = None,
-    if_none_match: Annotated[str | None, Header()] = None,
+    if_range: Annotated[str | None, Header(alias='If-Range')] = None,
+    if_none_match: Annotated[str | None, Header(alias='If-None-Match')] = None,
 ) -> Response:
     job = await services.transact(schema.get_job, job_id, TENANT)
     if job is None:
