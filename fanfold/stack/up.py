@@ -192,15 +192,15 @@ def _process(
 
 
 def _command(*arguments: str) -> tuple[str, ...]:
-    # -P: a folder `runtime` or `schema` in the working directory must not stand in for ours.
-    return (sys.executable, '-P', '-m', 'fanfold', *arguments)
+    return (sys.executable, '-m', 'fanfold', *arguments)
 
 
 def _process_environment(variables: dict[str, str]) -> dict[str, str]:
     root = str(Path(fanfold.__file__).parent.parent)
     path = os.pathsep.join(filter(None, [root, os.environ.get('PYTHONPATH')]))
     defaults = {'FANFOLD_LOG_FORMAT': 'console', 'PYTHONUNBUFFERED': '1'}
-    return {**defaults, **os.environ, **variables, 'PYTHONPATH': path}
+    # Safe path: a folder `runtime` or `schema` in the working directory must not stand in for ours.
+    return {**defaults, **os.environ, **variables, 'PYTHONPATH': path, 'PYTHONSAFEPATH': '1'}
 
 
 def _answers(host: str, port: int) -> Callable[[], bool]:

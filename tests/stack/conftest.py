@@ -87,16 +87,27 @@ def stack_starter(folder: Path) -> Iterator[Callable[..., RunningStack]]:
     """Start `fanfold up` with some arguments; all are stopped in the end, and nothing of them may be left."""
     stacks: list[RunningStack] = []
 
-    def start(*arguments: str, data: Path | None = None, env: dict[str, str] | None = None) -> RunningStack:
+    def start(
+        *arguments: str, data: Path | None = None, env: dict[str, str] | None = None, cwd: Path = ROOT
+    ) -> RunningStack:
         ready_file, log = folder / f'ready-{len(stacks)}.json', folder / f'log-{len(stacks)}'
-        command = [sys.executable, '-m', 'fanfold', 'up', '--stop-with-parent', '--data', str(data or folder / 'data')]
+        command = [
+            sys.executable,
+            '-P',
+            '-m',
+            'fanfold',
+            'up',
+            '--stop-with-parent',
+            '--data',
+            str(data or folder / 'data'),
+        ]
         command += ['--ready-file', str(ready_file), *arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith('FANFOLD_')}
         with log.open('wb') as output:
             process = subprocess.Popen(
                 command,
-                cwd=ROOT,
-                env={**environment, **(env or {})},
+                cwd=cwd,
+                env={**environment, 'PYTHONPATH': str(ROOT), **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
