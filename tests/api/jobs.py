@@ -88,7 +88,9 @@ class Jobs:
         assert completed
 
     def completed(self, pdf: bytes = b'%PDF-1.7 not much', **job: Any) -> UUID:
-        job_id = self.submit(**job)
+        return self.complete_submitted(self.submit(**job), pdf)
+
+    def complete_submitted(self, job_id: UUID, pdf: bytes) -> UUID:
         self.plan(job_id)
         self.paint(job_id, 0)
         self.paint(job_id, 1)
