@@ -250,8 +250,7 @@ def _placeholder(item: Item, problem: Problem) -> str:
 
 
 def preload(may_render: bool) -> dict[str, Any]:
-    """What a zygote does before it forks: load, check and warm everything a document waits for."""
-    weasy.check_versions()
+    """What a zygote does before it forks: load and warm everything a document waits for."""
     weasy.tune()
     if may_render:
         weasy.warm()

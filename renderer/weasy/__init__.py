@@ -1,0 +1,19 @@
+"""All that Fanfold takes from inside WeasyPrint, in one place: exactly version 70.0, checked when it is loaded.
+
+A Typesetter renders the documents of one part. It promises the pages that
+`HTML(string=…, base_url=…).write_pdf(**options)` gives, and does less for them:
+
+- documents whose stylesheets are the same share one FontConfiguration and one parsed cascade (Styles). The
+  key is what the documents' `style` and `link` elements say, so a template that varies them gets its own;
+- documents bound into one file embed each font once, as the union of the glyphs they use. Glyph ids are
+  retained, so that no content stream changes.
+"""
+
+from renderer.weasy.versions import check_versions, font_digests, system_fonts, versions
+
+check_versions()  # before anything below reaches inside
+
+from renderer.weasy.tuning import tune  # noqa: E402
+from renderer.weasy.typesetting import Typesetter, Volume, warm  # noqa: E402
+
+__all__ = ['Typesetter', 'Volume', 'check_versions', 'font_digests', 'system_fonts', 'tune', 'versions', 'warm']
