@@ -39,6 +39,8 @@ MULTIPART_TYPE: Final = 'multipart/form-data'
 INDEX: Final = 'index.html'
 ROOT_URL: Final = 'bundle:///'
 NAMES_SHOWN: Final = 20
+#: of one job, characters of templates whose syntax is checked at submission; the rest shows while rendering
+CHECKED_CHARACTERS: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class Gathering:
         self._faults: list[_Fault] = []
         self._checked: dict[tuple[str, str], Any] = {}
         self._records = 0
+        self._checkable = CHECKED_CHARACTERS
 
     def documents(self, request: JobRequest) -> list[SpecDocument]:
         """The documents as the spec has them; those at fault are left out. Raises ApiProblem over a limit."""
@@ -220,7 +223,7 @@ class Gathering:
         records = self._records_of(index, at, document)
         if document.template is not None:
             source = self._keep(f'inline/{index}.template.html', document.template.encode())
-            self._note_problem(_template_problem(document.template, f'{at}.template'), f'{at}.template', where)
+            self._note_problem(self._template_problem(document.template, f'{at}.template'), f'{at}.template', where)
             base_url = ROOT_URL
         else:
             name = self._file(document.template_file or '', f'{at}.template_file', where)
@@ -235,9 +238,15 @@ class Gathering:
 
     def _template_file_problem(self, name: str) -> Problem | None:
         try:
-            return _template_problem(decode(self._files.read(name), name), name)
+            return self._template_problem(decode(self._files.read(name), name), name)
         except Refusal as refusal:
             return refusal.problem
+
+    def _template_problem(self, source: str, name: str) -> Problem | None:
+        if not source.strip():
+            return Problem(name='not-html', detail=f'{name}: is empty')
+        self._checkable -= len(source)
+        return check_template(source, name) if self._checkable >= 0 else None
 
     def _records_of(self, index: int, at: str, document: Document) -> tuple[str, int] | None:
         """Where the records are, and how many."""
@@ -308,12 +317,6 @@ class Gathering:
         if key not in self._checked:
             self._checked[key] = check()
         return self._checked[key]
-
-
-def _template_problem(source: str, name: str) -> Problem | None:
-    if not source.strip():
-        return Problem(name='not-html', detail=f'{name}: is empty')
-    return check_template(source, name)
 
 
 def _over(name: str, field: str, limit: int, setting: str) -> ApiProblem:

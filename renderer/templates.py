@@ -13,6 +13,8 @@ from types import CodeType, TracebackType
 from typing import Any, Final, Protocol
 
 import jinja2
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing as _MISSING
@@ -54,7 +56,24 @@ class _Strict(jinja2.StrictUndefined):
         super().__init__(hint=hint, obj=obj, name=name, exc=exc)
 
 
+class _Uncomputed(CodeGenerator):
+    """Computes no expression while it compiles: `{{ "a" * 10**10 }}` must not cost the process that checks it."""
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
+        if not isinstance(node, nodes.TemplateData):
+            raise nodes.Impossible
+        return super()._output_child_to_const(node, frame, finalize)
+
+    def visit_EvalContextModifier(self, node: nodes.EvalContextModifier, frame: Frame) -> None:
+        if all(isinstance(option.value, nodes.Const) for option in node.options):
+            super().visit_EvalContextModifier(node, frame)
+        else:
+            self.fail('autoescape is either true or false', node.lineno)
+
+
 class _Environment(ImmutableSandboxedEnvironment):
+    code_generator_class = _Uncomputed
+
     def join_path(self, template: str, parent: str) -> str:
         beside = joined(parent, template)
         loader = self.loader
@@ -69,7 +88,9 @@ class _FileLoader(jinja2.BaseLoader):
         return self._files.file(name) is not None
 
     def get_source(
-        self, environment: jinja2.Environment, template: str  # noqa: ARG002 the signature is Jinja2's
+        self,
+        environment: jinja2.Environment,  # noqa: ARG002 the signature is Jinja2's
+        template: str,
     ) -> tuple[str, str | None, Callable[[], bool] | None]:
         data = self._files.file(template)
         if data is None:
@@ -80,6 +101,7 @@ class _FileLoader(jinja2.BaseLoader):
 def _environment(files: Files | None) -> _Environment:
     return _Environment(
         autoescape=True,
+        optimized=False,
         undefined=_Strict,
         loader=None if files is None else _FileLoader(files),
         auto_reload=False,
@@ -90,9 +112,11 @@ def _environment(files: Files | None) -> _Environment:
 def check_template(source: str, name: str = 'template') -> Problem | None:
     """The problem with a template's syntax, with its line; None if there is none."""
     try:
-        _environment(None).compile(source, name=name, filename=name)
+        _environment(None).compile(source, name=name, filename=name, raw=True)
     except jinja2.TemplateSyntaxError as error:
         return _syntax_problem(error, name)
+    except ValueError as error:  # a number of thousands of digits
+        return Problem(name='template-syntax', detail=f'{name}: {error}', extra={'file': name})
     except RecursionError:
         return Problem(name='template-syntax', detail=f'{name}: nested too deeply', extra={'file': name})
     return None
@@ -107,7 +131,11 @@ class Template:
         if problem is not None:
             raise Refusal(problem)
         environment = _environment(files)
-        code: CodeType = environment.compile(source, name=self.name, filename=self.name)
+        try:
+            code: CodeType = environment.compile(source, name=self.name, filename=self.name)
+        except (SyntaxError, RecursionError, MemoryError) as error:  # Python's own limits on nesting
+            detail = f'{self.name}: nested too deeply ({error})'
+            raise Refusal(Problem(name='template-syntax', detail=detail, extra={'file': self.name})) from error
         self._template = jinja2.Template.from_code(environment, code, environment.make_globals(None))
 
     def fill(self, record: Record, index: int) -> str:

@@ -338,6 +338,22 @@ def test_syntax_error_in_a_template_names_its_line(submit: Callable[..., Prepare
     assert (in_file['name'], in_file['file'], in_file['line']) == ('template-syntax', 't/x.html', 3)
 
 
+@pytest.mark.parametrize('template', ['{{ "a" * 10**11 }}', '{{ "%99999999999d" | format(1) }}', '{{ 9**9**9 }}'])
+def test_template_is_checked_without_being_computed(submit: Callable[..., Prepared], template: str) -> None:
+    assert submit({'documents': [{'template': template, 'records': [{}]}]}).spec.item_count == 1
+
+
+def test_template_with_a_number_beyond_reason_is_refused(submit: Callable[..., Prepared]) -> None:
+    problem = problem_of(submit, {'documents': [{'template': '{{ ' + '1' * 5000 + ' }}', 'records': [{}]}]})
+    assert problem['name'] == 'template-syntax'
+
+
+def test_huge_templates_are_left_to_rendering(submit: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('api.intake.CHECKED_CHARACTERS', 10)
+    broken = {'template': '{{ ' + 'x' * 10, 'records': [{}]}
+    assert submit({'documents': [broken]}).spec.item_count == 1
+
+
 def test_template_that_is_not_utf8_is_refused(submit: Callable[..., Prepared]) -> None:
     problem = problem_of(submit, {'documents': [{'template_file': 't', 'records': [{}]}]}, {'t': b'<p>\xff'})
     assert (problem['name'], problem['file']) == ('invalid-encoding', 't')
