@@ -50,10 +50,19 @@ def decode_json(data: bytes, where: str) -> Any:
         raise refused('invalid-json', where, 'is nested too deeply') from error
     except ValueError as error:
         raise refused('invalid-json', where, str(error)) from error
-    if _HALF_A_PAIR.search(text) and (at := _surrogate_at(value, ())) is not None:
+    if _HALF_A_PAIR.search(text):
+        _refuse_surrogates(value, where)
+    return value
+
+
+def _refuse_surrogates(value: Any, where: str) -> None:
+    try:
+        at = _surrogate_at(value, ())
+    except RecursionError as error:
+        raise refused('invalid-json', where, 'is nested too deeply') from error
+    if at is not None:
         field = '.'.join(map(str, at)) or where
         raise refused('invalid-encoding', field, 'has half of a surrogate pair, which is no character')
-    return value
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -39,6 +39,8 @@ MULTIPART_TYPE: Final = 'multipart/form-data'
 INDEX: Final = 'index.html'
 ROOT_URL: Final = 'bundle:///'
 NAMES_SHOWN: Final = 20
+#: more than any object of a request can have
+MOST_FIELDS: Final = 100
 #: of one job, characters of templates whose syntax is checked at submission; the rest shows while rendering
 CHECKED_CHARACTERS: Final = 2 * 1024 * 1024
 
@@ -92,7 +94,7 @@ def with_key(spec: JobSpec, key: str) -> dict[str, Any]:
 def _read(body: IO[bytes], content_type: str, files: Files, settings: Settings) -> JobRequest:
     kind = content_type.partition(';')[0].strip().lower()
     if kind == JSON_TYPE:
-        return parse_job(decode_json(body.read(), 'body'))
+        return _parse(decode_json(body.read(), 'body'), settings)
     if kind != MULTIPART_TYPE:
         raise ApiProblem(
             'unsupported-media-type',
@@ -100,13 +102,31 @@ def _read(body: IO[bytes], content_type: str, files: Files, settings: Settings) 
             valid=[JSON_TYPE, MULTIPART_TYPE],
         )
     job = read_multipart(body, content_type, files, max_files=settings.max_files)
-    request = JobRequest() if job is None else parse_job(decode_json(job, 'job'))
+    request = JobRequest() if job is None else _parse(decode_json(job, 'job'), settings)
     if request.documents is not None:
         return request
     if INDEX not in files:
         detail = f'names no documents, and there is no file {INDEX}'
         raise refused('file-missing', 'job', detail, files.names[:NAMES_SHOWN])
     return request.model_copy(update={'documents': [Document(file=INDEX)]})
+
+
+def _parse(raw: object, settings: Settings) -> JobRequest:
+    """The job, once it is known to be of a size that is worth a look at every fault in it."""
+    if isinstance(raw, dict):
+        documents = raw.get('documents')
+        listed = documents if isinstance(documents, list) else []
+        if len(listed) > settings.max_documents:
+            raise _over('too-many-documents', 'documents', settings.max_documents, 'FANFOLD_MAX_DOCUMENTS')
+        inline = [
+            item['records'] for item in listed if isinstance(item, dict) and isinstance(item.get('records'), list)
+        ]
+        if sum(map(len, inline)) > settings.max_records:
+            raise _over('too-many-records', 'documents', settings.max_records, 'FANFOLD_MAX_RECORDS')
+        for item in (raw, raw.get('options'), *listed):
+            if isinstance(item, dict) and len(item) > MOST_FIELDS:
+                raise ApiProblem('unknown-field', f'an object has {len(item)} fields; none has so many')
+    return parse_job(raw)
 
 
 def _check_times(request: JobRequest, settings: Settings) -> None:
@@ -163,13 +183,10 @@ class Gathering:
 
     def documents(self, request: JobRequest) -> list[SpecDocument]:
         """The documents as the spec has them; those at fault are left out. Raises ApiProblem over a limit."""
-        limit = self._settings.max_documents
         if request.documents is None:
             raise refused('invalid-request', 'documents', 'is required')
         if not request.documents:
             raise refused('nothing-to-print', 'documents', 'is empty: a job has at least one document')
-        if len(request.documents) > limit:
-            raise _over('too-many-documents', 'documents', limit, 'FANFOLD_MAX_DOCUMENTS')
         found = [self._document(index, document) for index, document in enumerate(request.documents)]
         return [document for document in found if document is not None]
 
@@ -286,8 +303,9 @@ class Gathering:
         for number, record in enumerate(records):
             try:
                 lines.append(json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(',', ':')))
-            except ValueError:
-                detail = 'has a number that is too large'
+            except (ValueError, RecursionError) as error:
+                nested = isinstance(error, RecursionError)
+                detail = 'is nested too deeply' if nested else 'has a number that is too large'
                 self._note('records-invalid', f'{field}.{number}', detail, {**where, 'record': number})
         return '\n'.join(lines).encode()
 

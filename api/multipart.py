@@ -17,7 +17,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
 from api.names import fault_of, normal
-from api.problems import ApiProblem, FieldError, field_problem, refused
+from api.problems import MOST_ERRORS, ApiProblem, FieldError, field_problem, refused
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -145,6 +145,14 @@ class _Reader:
 
     def _fault(self, name: str, where: str, detail: str, valid: tuple[str, ...] | None = None) -> None:
         self.faults.append((name, FieldError(field=where, detail=detail, valid=valid)))
+        if len(self.faults) >= MOST_ERRORS:
+            self.raise_faults()
+
+    def raise_faults(self) -> None:
+        """Raises ApiProblem for the faults that are like the first, if there is one."""
+        if self.faults:
+            name = self.faults[0][0]
+            raise field_problem(name, [fault for kind, fault in self.faults if kind == name])
 
 
 def read_multipart(body: IO[bytes], content_type: str, files: Files, *, max_files: int) -> bytes | None:
@@ -162,7 +170,5 @@ def read_multipart(body: IO[bytes], content_type: str, files: Files, *, max_file
         raise refused('invalid-request', 'body', 'is not well-formed multipart/form-data') from error
     if not reader.ended:
         raise refused('invalid-request', 'body', 'ends before its last boundary')
-    if reader.faults:
-        name = reader.faults[0][0]
-        raise field_problem(name, [fault for kind, fault in reader.faults if kind == name])
+    reader.raise_faults()
     return None if reader.job is None else bytes(reader.job)

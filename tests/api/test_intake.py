@@ -236,6 +236,20 @@ def test_malformed_option_is_refused_with_its_valid_values(
     assert valid is None or valid in error['valid']
 
 
+@pytest.mark.parametrize('where', ['job', 'options', 'document', 'metadata'])
+def test_object_with_masses_of_fields_is_refused_shortly(submit: Callable[..., Prepared], where: str) -> None:
+    masses = {f'x{number}': 1 for number in range(5_000)}
+    job: dict[str, Any] = {
+        'job': {'documents': [{'html': HTML}], **masses},
+        'options': {'documents': [{'html': HTML}], 'options': masses},
+        'document': {'documents': [{'html': HTML, **masses}]},
+        'metadata': {'documents': [{'html': HTML}], 'options': {'metadata': masses}},
+    }[where]
+    problem = problem_of(submit, job)
+    assert problem['name'] == 'unknown-field'
+    assert len(json.dumps(problem)) < 20_000
+
+
 def test_unknown_fields_alone_have_a_problem_of_their_own(submit: Callable[..., Prepared]) -> None:
     job = {'documents': [{'html': HTML}], 'option': {}, 'webhook': 'x'}
     problem = problem_of(submit, job)

@@ -85,6 +85,12 @@ def test_every_bad_name_is_reported_at_once(files: Files) -> None:
     ]
 
 
+def test_masses_of_bad_names_are_not_all_read(files: Files) -> None:
+    name, errors = problem(files, *[file(f'../{number}') for number in range(1_000)])
+    assert name == 'file-name-invalid'
+    assert len(errors) == 20
+
+
 @pytest.mark.parametrize('again', ['a.css', './a.css', './/a.css'])
 def test_same_name_twice_is_refused(files: Files, again: str) -> None:
     name, errors = problem(files, file('a.css'), file(again), END)
