@@ -135,7 +135,7 @@ def fail_part(
     A part's end fails the whole job under the policy `fail`; under `partial` it counts down its batch.
     """
     charges = {'attempt': int(charge == 'attempt'), 'loss': int(charge == 'loss')}
-    budget = run(conn, 'part_budget', key=key, epoch=epoch).fetchone()
+    budget = run(conn, 'part_budget', key=key).fetchone()
     if budget is None:
         return Failed.STALE
     attempts, losses, policy = budget

@@ -38,7 +38,7 @@ def expire_leases(
             key = PartKey(job_id=job_id, batch_no=batch_no, part_index=part_index)
             # The job first, should its part be the last straw; parts come sorted, so all locks are in one order.
             run(conn, 'lock_job', job_id=job_id, tenant_id=None)
-            if not changed(conn, 'lock_expired_part', key=key, epoch=epoch, now=now):
+            if not changed(conn, 'lock_expired_part', key=key, now=now):
                 continue
             if losses + 1 < losses_allowed:
                 retried = changed(

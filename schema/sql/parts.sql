@@ -1,3 +1,6 @@
+-- A part is held while lease_expires_at is set; the table allows that for pending parts only, so that statements about
+-- a held part need not ask.
+
 -- name: claim_part
 -- Leases a due part of a running batch that nobody holds; no row otherwise.
 UPDATE part
@@ -24,7 +27,6 @@ UPDATE part
 SET lease_expires_at = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s
 FROM batch
 WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.part_index = %(part_index)s
-    AND part.status = 'pending'
     AND part.lease_epoch = %(epoch)s
     AND part.lease_expires_at IS NOT NULL
     AND batch.job_id = part.job_id AND batch.batch_no = part.batch_no
@@ -58,12 +60,10 @@ FROM part JOIN batch USING (job_id, batch_no)
 WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.part_index = %(part_index)s;
 
 -- name: part_budget
--- What a part that its holder is about to fail has been charged so far; no row if it is no longer the holder's.
+-- What a part has been charged so far, and whether its failure is the job's. Its holder alone can change that.
 SELECT part.attempts, part.losses, job.failure_policy
 FROM part JOIN job ON job.id = part.job_id
-WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.part_index = %(part_index)s
-    AND part.status = 'pending'
-    AND part.lease_epoch = %(epoch)s;
+WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.part_index = %(part_index)s;
 
 -- name: retry_part
 -- Charges a failed try and lets the part go until its next one; a failure that is not given keeps the last.
@@ -76,7 +76,6 @@ SET attempts = part.attempts + %(attempt)s,
     dispatched_at = NULL
 FROM batch
 WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.part_index = %(part_index)s
-    AND part.status = 'pending'
     AND part.lease_epoch = %(epoch)s
     AND part.lease_expires_at IS NOT NULL
     AND batch.job_id = part.job_id AND batch.batch_no = part.batch_no
@@ -92,7 +91,6 @@ SET status = 'failed',
     lease_expires_at = NULL,
     completed_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE job_id = %(job_id)s AND batch_no = %(batch_no)s AND part_index = %(part_index)s
-    AND status = 'pending'
     AND lease_epoch = %(epoch)s
     AND lease_expires_at IS NOT NULL;
 
@@ -110,6 +108,5 @@ SET next_attempt_at = coalesce(%(now)s::timestamptz, clock_timestamp()),
     lease_expires_at = NULL,
     dispatched_at = NULL
 WHERE job_id = %(job_id)s AND batch_no = %(batch_no)s AND part_index = %(part_index)s
-    AND status = 'pending'
     AND lease_epoch = %(epoch)s
     AND lease_expires_at IS NOT NULL;

@@ -9,11 +9,9 @@ ORDER BY part.job_id, part.batch_no, part.part_index
 LIMIT %(limit)s;
 
 -- name: lock_expired_part
--- Locks a part if that very lease is still held and still over.
+-- Locks a part if its lease is still over.
 SELECT part_index FROM part
 WHERE job_id = %(job_id)s AND batch_no = %(batch_no)s AND part_index = %(part_index)s
-    AND status = 'pending'
-    AND lease_epoch = %(epoch)s
     AND lease_expires_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
 FOR NO KEY UPDATE;
 
@@ -41,7 +39,7 @@ SET remaining = (
     SELECT count(*) FROM part
     WHERE part.job_id = batch.job_id AND part.batch_no = batch.batch_no AND part.status = 'pending'
 )
-WHERE job_id = %(job_id)s AND batch_no = %(batch_no)s AND status = 'running'
+WHERE job_id = %(job_id)s AND batch_no = %(batch_no)s
 RETURNING remaining;
 
 -- name: stuck_jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from uuid6 import uuid7
 import schema
 from schema import Completion, Event, FailurePolicy, Job, NewJob, NewPart, PartKey
 from schema.batches import add_batch
+from schema.statements import run
 
 LEASE = timedelta(seconds=30)
 HOUR = timedelta(hours=1)
@@ -61,13 +63,19 @@ def painting(
     return keys
 
 
-def running_parts(conn: Connection[Any], parts: int, *, kind: schema.BatchKind = 'paint') -> list[PartKey]:
-    """The same without the way there: the job's batch 0 is a paint batch."""
-    new = new_job()
-    created = schema.create_job(conn, new, PLAN).job
-    completed(conn, plan_key(created))
-    batch_no = add_batch(conn, new.id, kind, [NewPart(part_index=index) for index in range(parts)])
-    return [PartKey(job_id=new.id, batch_no=batch_no, part_index=index) for index in range(parts)]
+def painting_at_once(
+    conn: Connection[Any], parts: int, policy: FailurePolicy = 'fail', *, claim: bool = False
+) -> list[PartKey]:
+    """The same in few statements: the job's first batch is its paint batch."""
+    new = new_job(failure_policy=policy)
+    run(conn, 'insert_job', **{field.name: getattr(new, field.name) for field in fields(new)}, now=None)
+    run(conn, 'move_job', job_id=new.id, status='rendering')
+    batch_no = add_batch(conn, new.id, 'paint', [NewPart(part_index=index) for index in range(parts)])
+    keys = [PartKey(job_id=new.id, batch_no=batch_no, part_index=index) for index in range(parts)]
+    if claim:
+        for key in keys:
+            claimed(conn, key)
+    return keys
 
 
 def waiting_events(conn: Connection[Any]) -> list[Event]:

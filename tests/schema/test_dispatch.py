@@ -10,7 +10,7 @@ from psycopg import Connection
 
 import schema
 from schema import PartKey
-from tests.schema.given import LEASE, claimed, completed, failed, painting, plan_key, running_parts, submitted
+from tests.schema.given import LEASE, claimed, completed, failed, painting, painting_at_once, plan_key, submitted
 
 Conn = Connection[Any]
 SECOND = timedelta(seconds=1)
@@ -26,14 +26,14 @@ def due(conn: Conn, **how: Any) -> list[PartKey]:
 
 
 def test_waiting_parts_are_due_in_order_up_to_the_window(conn: Conn) -> None:
-    keys = running_parts(conn, 10)
+    keys = painting_at_once(conn, 10)
 
     assert due(conn) == keys[:4]
     assert [part.kind for part in schema.due_parts(conn, window=1, limit=1, resend_after=SECOND)] == ['paint']
 
 
 def test_what_is_in_flight_counts_against_the_window(conn: Conn) -> None:
-    keys = running_parts(conn, 10)
+    keys = painting_at_once(conn, 10)
     assert schema.mark_dispatched(conn, keys[:3]) == 3
     claimed(conn, keys[0])
 
@@ -43,7 +43,7 @@ def test_what_is_in_flight_counts_against_the_window(conn: Conn) -> None:
 
 
 def test_a_finished_part_makes_room(conn: Conn) -> None:
-    keys = running_parts(conn, 10)
+    keys = painting_at_once(conn, 10)
     schema.mark_dispatched(conn, keys[:4])
     completed(conn, keys[2])
 
@@ -51,7 +51,7 @@ def test_a_finished_part_makes_room(conn: Conn) -> None:
 
 
 def test_a_dispatched_part_that_nobody_claims_is_due_again(conn: Conn) -> None:
-    keys = running_parts(conn, 3)
+    keys = painting_at_once(conn, 3)
     schema.mark_dispatched(conn, keys)
 
     assert due(conn) == []
@@ -59,7 +59,7 @@ def test_a_dispatched_part_that_nobody_claims_is_due_again(conn: Conn) -> None:
 
 
 def test_a_leased_part_is_not_due_however_long_ago_it_was_dispatched(conn: Conn) -> None:
-    keys = running_parts(conn, 2)
+    keys = painting_at_once(conn, 2)
     schema.mark_dispatched(conn, keys)
     claimed(conn, keys[0])
 
@@ -67,7 +67,7 @@ def test_a_leased_part_is_not_due_however_long_ago_it_was_dispatched(conn: Conn)
 
 
 def test_a_part_that_failed_is_due_after_its_pause(conn: Conn) -> None:
-    keys = running_parts(conn, 1)
+    keys = painting_at_once(conn, 1)
     claimed(conn, keys[0])
     failed(conn, keys[0], retry_after=5 * SECOND)
 
@@ -76,7 +76,7 @@ def test_a_part_that_failed_is_due_after_its_pause(conn: Conn) -> None:
 
 
 def test_a_returned_part_is_due_at_once(conn: Conn) -> None:
-    keys = running_parts(conn, 1)
+    keys = painting_at_once(conn, 1)
     schema.mark_dispatched(conn, keys)
     schema.return_part(conn, keys[0], epoch=claimed(conn, keys[0]).lease_epoch)
 
@@ -90,7 +90,7 @@ def test_parts_of_ended_batches_are_not_due(conn: Conn) -> None:
 
 
 def test_what_was_claimed_meanwhile_is_not_marked(conn: Conn) -> None:
-    keys = running_parts(conn, 2)
+    keys = painting_at_once(conn, 2)
     claimed(conn, keys[0])
     completed(conn, keys[1])
 
@@ -100,14 +100,14 @@ def test_what_was_claimed_meanwhile_is_not_marked(conn: Conn) -> None:
 
 def test_marking_passes_what_others_are_working_on(pool: schema.Pool) -> None:
     with pool.connection() as one, pool.connection() as other:
-        keys = running_parts(one, 2)
+        keys = painting_at_once(one, 2)
         with one.transaction():
             claimed(one, keys[0])
             assert schema.mark_dispatched(other, keys) == 1
 
 
 def test_ten_thousand_parts_do_not_starve_a_single_page(conn: Conn) -> None:
-    big = running_parts(conn, 10_000)
+    big = painting_at_once(conn, 10_000)
     small = plan_key(submitted(conn))
 
     first = due(conn, window=16, limit=8)
@@ -122,7 +122,7 @@ def test_ten_thousand_parts_do_not_starve_a_single_page(conn: Conn) -> None:
 
 
 def test_jobs_take_turns(conn: Conn) -> None:
-    jobs = [running_parts(conn, 5) for _ in range(3)]
+    jobs = [painting_at_once(conn, 5) for _ in range(3)]
 
     order = due(conn, window=5)
 
@@ -163,7 +163,7 @@ def test_nothing_due_is_an_empty_list(conn: Conn) -> None:
 
 
 def test_a_hint_delivered_many_times_is_claimed_once(conn: Conn) -> None:
-    keys = running_parts(conn, 3)
+    keys = painting_at_once(conn, 3)
 
     claims = [schema.claim_part(conn, key, owner='me', lease=LEASE) for key in keys * 5]
 

@@ -205,6 +205,17 @@ def test_deleting_cancels_and_expires(conn: Conn) -> None:
     assert not schema.delete_job(conn, keys[0].job_id).changed
 
 
+def test_an_expired_job_stays_so(conn: Conn) -> None:
+    job = submitted(conn)
+    schema.delete_job(conn, job.id)
+    expired = schema.get_job(conn, job.id)
+
+    schema.delete_job(conn, job.id)
+    schema.expire_jobs(conn, 10, now=now() + 2 * HOUR)
+
+    assert schema.get_job(conn, job.id) == expired
+
+
 def test_deleting_an_ended_job_expires_it(conn: Conn) -> None:
     job = submitted(conn)
     worked_off(conn)

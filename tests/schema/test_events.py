@@ -132,6 +132,17 @@ def test_a_parked_event_is_kept_and_counted_but_never_claimed(conn: Conn) -> Non
         assert schema.prune_events(conn, timedelta(), 9, now=now() + HOUR) == 1
 
 
+def test_a_parked_event_stays_so(conn: Conn) -> None:
+    job = planned(conn)
+    [event] = waiting_events(conn)
+    schema.fail_job(conn, job.id, WHY)
+    schema.park_event(conn, event.id)
+
+    assert not schema.mark_sent(conn, event.id)
+    assert not schema.release_event(conn, event.id, available_in=SECOND)
+    assert not schema.park_event(conn, event.id)
+
+
 def test_an_advance_begins_once(conn: Conn) -> None:
     job = planned(conn)
     [event] = waiting_events(conn)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from psycopg import Connection, IsolationLevel
 
 import schema
 from schema import Completion, Failed, PartKey
-from tests.schema.given import HOUR, advance, completed, failed, painting, plan_key, relay, status, submitted
+from tests.schema.given import HOUR, advance, completed, failed, plan_key, relay, status, submitted
+from tests.schema.given import painting_at_once as painting
 from tests.schema.stepping import Operation, Stage, orders
 
 Conn = Connection[Any]
@@ -67,8 +69,8 @@ def running_late(key: PartKey) -> Operation:
     return lambda conn: len(schema.fail_overdue_jobs(conn, 1, now=later))
 
 
-def expiring(losses_allowed: int = 20) -> Operation:
-    later = datetime.now(UTC) + HOUR / 2
+def expiring(losses_allowed: int = 20, at: datetime | None = None) -> Operation:
+    later = at or datetime.now(UTC) + HOUR / 2
 
     def expire(conn: Conn) -> int:
         expiry = schema.expire_leases(
@@ -100,6 +102,12 @@ def two_last_completions(conn: Conn) -> Pair:
 def two_completions_of_one_part(conn: Conn) -> Pair:
     keys = painting(conn, 1)
     allowed = {(DUPLICATE, LAST, 'completed', 'rendering'), (LAST, DUPLICATE, 'completed', 'rendering')}
+    return Pair(key=keys[0], first=completing(keys[0]), second=completing(keys[0]), allowed=allowed)
+
+
+def two_completions_of_one_of_two_parts(conn: Conn) -> Pair:
+    keys = painting(conn, 2)
+    allowed = {(DUPLICATE, COUNTED, 'running', 'rendering'), (COUNTED, DUPLICATE, 'running', 'rendering')}
     return Pair(key=keys[0], first=completing(keys[0]), second=completing(keys[0]), allowed=allowed)
 
 
@@ -214,6 +222,36 @@ def completion_and_spent_losses(conn: Conn) -> Pair:
     return Pair(key=keys[0], first=completing(keys[0]), second=expiring(1), allowed=allowed)
 
 
+def failure_and_spent_losses(conn: Conn) -> Pair:
+    """Both want job and part; one that took the part first would meet the other half-way."""
+    keys = painting(conn, 1, claim=True)
+    allowed = {(JOB_FAILED, 0, 'failed', 'failed'), (STALE, 1, 'failed', 'failed')}
+    return Pair(key=keys[0], first=failing(keys[0]), second=expiring(1), allowed=allowed)
+
+
+def zombie_that_gives_up_and_next_holder(conn: Conn) -> Pair:
+    """The holder of a lease that is over fails its part for good, while another takes the part over."""
+    keys = painting(conn, 1, claim=True)
+    allowed = {(STALE, True, 'running', 'rendering'), (JOB_FAILED, False, 'failed', 'failed')}
+    return Pair(key=keys[0], first=failing(keys[0]), second=taking_over(keys[0]), allowed=allowed)
+
+
+def zombie_that_tries_again_and_next_holder(conn: Conn) -> Pair:
+    keys = painting(conn, 1, claim=True)
+    allowed = {(STALE, True, 'running', 'rendering'), (Failed.RETRY, True, 'running', 'rendering')}
+    return Pair(key=keys[0], first=partial(failed, key=keys[0]), second=taking_over(keys[0]), allowed=allowed)
+
+
+def taking_over(key: PartKey) -> Operation:
+    later = datetime.now(UTC) + HOUR / 2
+
+    def take_over(conn: Conn) -> bool:
+        expiring(at=later)(conn)
+        return schema.claim_part(conn, key, owner='next', lease=HOUR, now=later) is not None
+
+    return take_over
+
+
 def renewal_and_expiring_lease(conn: Conn) -> Pair:
     keys = painting(conn, 1, claim=True)
 
@@ -226,7 +264,7 @@ def renewal_and_expiring_lease(conn: Conn) -> Pair:
 
 def completion_and_repair(conn: Conn) -> Pair:
     keys = painting(conn, 3)
-    conn.execute('UPDATE batch SET remaining = 2 WHERE job_id = %s AND batch_no = 1', [keys[0].job_id])
+    conn.execute('UPDATE batch SET remaining = 2 WHERE job_id = %s AND batch_no = 0', [keys[0].job_id])
     allowed = {(COUNTED, 1, 'running', 'rendering')}
     return Pair(key=keys[0], first=completing(keys[0]), second=repairing, allowed=allowed)
 
@@ -288,6 +326,7 @@ def completion_and_delete(conn: Conn) -> Pair:
 SCENES: list[Scene] = [
     two_last_completions,
     two_completions_of_one_part,
+    two_completions_of_one_of_two_parts,
     completion_and_failure,
     completion_and_failure_of_one_part,
     completion_and_failure_under_partial,
@@ -300,6 +339,9 @@ SCENES: list[Scene] = [
     completion_and_spent_losses,
     completion_and_repair,
     completion_and_delete,
+    failure_and_spent_losses,
+    zombie_that_gives_up_and_next_holder,
+    zombie_that_tries_again_and_next_holder,
     two_relays,
     advance_and_cancel,
     advance_and_deadline,

@@ -55,6 +55,13 @@ def test_a_part_is_held_by_one(conn: Conn) -> None:
     assert schema.claim_part(conn, key, owner='another', lease=LEASE) is None
 
 
+def test_a_completed_part_is_not_given_away(conn: Conn) -> None:
+    keys = painting(conn, 2)
+    completed(conn, keys[0])
+
+    assert schema.claim_part(conn, keys[0], owner='me', lease=LEASE) is None
+
+
 def test_a_part_cannot_be_claimed_before_it_is_due(conn: Conn) -> None:
     key = plan_key(submitted(conn))
     claimed(conn, key)

@@ -10,6 +10,7 @@ from psycopg import Connection
 
 import schema
 from schema import LeaseExpiry, Repaired
+from schema.statements import value
 from tests.schema.given import (
     HOUR,
     WHY,
@@ -115,6 +116,15 @@ def test_leases_expire_in_bounded_rounds(conn: Conn) -> None:
     assert [expire(conn, limit=2).retried for _ in range(4)] == [2, 2, 1, 0]
 
 
+def test_live_leases_do_not_take_the_places_of_expired_ones(conn: Conn) -> None:
+    keys = painting(conn, 3)
+    for key, lease in zip(keys, (HOUR, HOUR, SECOND), strict=True):
+        claimed(conn, key, lease=lease)
+
+    assert expire(conn, limit=1) == LeaseExpiry(retried=1)
+    assert part_at(conn, keys[2]).losses == 1
+
+
 def test_leases_of_ended_batches_are_nobodys_business(conn: Conn) -> None:
     keys = painting(conn, 2, claim=True)
     schema.cancel_job(conn, keys[0].job_id)
@@ -164,6 +174,13 @@ def test_a_healthy_batch_is_not_repaired(conn: Conn) -> None:
     completed(conn, keys[0])
 
     assert schema.repair_remaining(conn, 10) == []
+
+
+def test_an_ended_batch_is_not_recounted(conn: Conn) -> None:
+    keys = painting(conn, 2)
+    schema.cancel_job(conn, keys[0].job_id)
+
+    assert value(conn, 'lock_batch', job_id=keys[0].job_id, batch_no=1) is None
 
 
 def test_a_job_that_nothing_moves_is_reported(conn: Conn) -> None:
