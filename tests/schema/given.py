@@ -107,7 +107,10 @@ def advance(conn: Connection[Any], event: Event) -> bool:
             schema.create_batch(conn, job.id, 'assemble', [PLAN], 'assembling')
         case 'assemble':
             pages = sum(part.pages or 0 for part in schema.painted_parts(conn, job.id))
-            finish(conn, job, pages=pages)
+            if pages:
+                finish(conn, job, pages=pages)
+            else:
+                schema.fail_job(conn, job.id, WHY)
     return True
 
 
