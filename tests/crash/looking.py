@@ -20,9 +20,7 @@ def submit(deployment: Deployment, *, documents: int = 24, parts: int = 8, **mor
     """A template job whose pages print their document's number."""
     with deployment.client() as client:
         records = [{'number': number} for number in range(documents)]
-        job = client.submit(
-            [{'template': PAGE, 'records': records}], options=more.pop('options', None), parts=parts, **more
-        )
+        job = client.submit([{'template': PAGE, 'records': records}], options={'parts': parts}, **more)
     return UUID(job.id)
 
 

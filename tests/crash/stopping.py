@@ -29,18 +29,18 @@ def always(*_: Any, **__: Any) -> bool:
 def kind_is(kind: str) -> Callable[..., bool]:
     """The wrapped method's first argument is a Held part, or it returned a claimed one, of this kind."""
 
-    def matches(result: Any, *args: Any, **_: Any) -> bool:
+    def matches(result: Any, /, *args: Any, **_: Any) -> bool:
         claimed = result if hasattr(result, 'lease_epoch') else getattr(args[1], 'claimed', None)
         return claimed is not None and claimed.kind == kind
 
     return matches
 
 
-def found_some(result: Any, *_: Any, **__: Any) -> bool:
+def found_some(result: Any, /, *_: Any, **__: Any) -> bool:
     return bool(result)
 
 
-def result_object(_: Any, __: Any, key: str, *___: Any, **____: Any) -> bool:
+def result_object(_: Any, __: Any, key: str, /, *___: Any, **____: Any) -> bool:
     return '/result/' in key
 
 
