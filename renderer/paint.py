@@ -8,6 +8,7 @@ item: `d12/total`. With placeholders, a document that cannot be rendered becomes
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import resource
 import time
@@ -18,6 +19,8 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, Final
+
+from PIL import Image
 
 from renderer import weasy
 from renderer.archive import INLINE, Archive, read_text
@@ -33,6 +36,9 @@ Report = Callable[[tuple[int, int | None]], None]
 
 #: failures of the host, not of the document
 HOST_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG})
+
+#: what a first document would otherwise import, in each child again
+LOADED_LATE: Final = ('decimal', 'email.contentmanager', 'email.policy', 'encodings.cp437', 'encodings.utf_8_sig')
 
 PLACEHOLDER: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Missing page</title>
 <style>
@@ -252,6 +258,9 @@ def _placeholder(item: Item, problem: Problem) -> str:
 def preload(may_render: bool) -> dict[str, Any]:
     """What a zygote does before it forks: load and warm everything a document waits for."""
     weasy.tune()
+    Image.preinit()
+    for module in LOADED_LATE:
+        importlib.import_module(module)
     if may_render:
         weasy.warm()
     return {'fingerprint': fingerprint()}

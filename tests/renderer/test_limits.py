@@ -1,0 +1,85 @@
+"""Documents that would take for ever or all memory, rendered in a real press."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from renderer.press import Died, Painted, Press, Refused, RenderRequest
+from tests.renderer.bundles import Job, MakeJob, invoice_files, invoice_records
+from tests.renderer.looks import looks
+
+MIB = 1 << 20
+
+
+def paint_in(press: Press, job: Job, **how: Any) -> Any:
+    limits = {'memory_bytes': 400 * MIB, 'cpu_seconds': 20, 'wall_seconds': 30.0, 'placeholders': False}
+    request = RenderRequest(
+        archive=job.archive(), spec=job.spec, part=job.whole, output=job.folder / 'child.pdf', **{**limits, **how}
+    )
+    outcome = press.start(request).wait(40)
+    assert outcome is not None
+    return outcome
+
+
+def test_a_child_paints_what_this_process_paints(press: Press, make_job: MakeJob):
+    job = make_job(files=invoice_files()).template('invoice.html', invoice_records(3)).html('<img src=none.png>')
+    outcome = paint_in(press, job)
+    result, pdf = job.paint()
+    assert isinstance(outcome, Painted)
+    assert (job.folder / 'child.pdf').read_bytes() == pdf
+    timing = outcome.result.pop('timing')
+    assert outcome.result == result
+    assert timing['started_at'] < timing['finished_at']
+    assert timing['cpu_seconds'] > 0
+    assert 10 * MIB < timing['max_rss_bytes'] < 400 * MIB
+
+
+def test_a_refusal_comes_with_its_record(press: Press, make_job: MakeJob):
+    outcome = paint_in(press, make_job(files={'t.html': b'{{ n }}'}).template('t.html', [{'n': 1}, {}]))
+    assert isinstance(outcome, Refused)
+    assert (outcome.problem['type'], outcome.problem['record']) == ('urn:fanfold:record-field-missing', 1)
+
+
+def test_placeholders_and_skipped_items_go_through_the_press(press: Press, make_job: MakeJob):
+    job = make_job(files={'t.html': b'{{ n }}'}).template('t.html', [{'n': 'one'}, {}, {'n': 'three'}])
+    outcome = paint_in(press, job, placeholders=True, skip=frozenset({0}))
+    assert [(entry['document'], entry['record']) for entry in outcome.result['missing']] == [(0, 0), (0, 1)]
+    texts = [page['text'] for page in looks((job.folder / 'child.pdf').read_bytes())]
+    assert [text.splitlines()[0] for text in texts] == [
+        'Missing: document 0, record 0', 'Missing: document 0, record 1', 'three',
+    ]  # fmt: skip
+
+
+ENDLESS = b'{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}'
+
+
+@pytest.mark.parametrize(
+    ('limits', 'reason'), [({'cpu_seconds': 1}, 'cpu-limit'), ({'wall_seconds': 0.5}, 'wall-limit')], ids=['cpu', 'wall']
+)
+def test_an_endless_template_meets_its_limit(press: Press, make_job: MakeJob, limits: dict[str, Any], reason: str):
+    files = {'t.html': b'{% if n == 1 %}' + ENDLESS + b'{% endif %}{{ n }}'}
+    outcome = paint_in(press, make_job(files=files).template('t.html', [{'n': 0}, {'n': 1}]), **limits)
+    assert isinstance(outcome, Died)
+    assert (outcome.reason, outcome.position) == (reason, (0, 1))
+
+
+@pytest.mark.parametrize(
+    'template',
+    [
+        b'{{ "x" * 2000000000 }}',
+        b'{% for i in range(90000) %}<p>{{ i }} <b>bold</b> <i>italic</i></p>{% endfor %}',
+        b'{% set ns = namespace(s="x" * 1000) %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}',
+    ],
+    ids=['string', 'page', 'doubling'],
+)
+def test_a_document_that_takes_all_memory_meets_its_limit(press: Press, make_job: MakeJob, template: bytes):
+    job = make_job(files={'t.html': template}).template('t.html', [{}])
+    outcome = paint_in(press, job, memory_bytes=40 * MIB)
+    assert isinstance(outcome, Died)
+    assert (outcome.reason, outcome.position) == ('memory-limit', (0, 0))
+
+
+def test_the_press_goes_on_after_all_that(press: Press, make_job: MakeJob):
+    assert isinstance(paint_in(press, make_job().html('<p>still here')), Painted)
