@@ -45,6 +45,8 @@ METRICS_HOST: Final = '127.0.0.1'
 PAUSE_BASE_SECONDS: Final = 0.1
 PAUSE_CAP_SECONDS: Final = 2.0
 STOP_SECONDS: Final = 10.0
+#: a signal that the kernel gives to another thread, as right after a SIGCONT, is noticed by the main one after this
+SIGNAL_SECONDS: Final = 1.0
 
 log = get_logger(__name__)
 
@@ -174,7 +176,8 @@ def run_assembler(settings: Settings, roles: Sequence[str] = ROLES, *, metrics_p
     service.start()
     announce_ready()
     log.info('assembler ready', roles=', '.join(roles))
-    stop.wait()
+    while not stop.wait(SIGNAL_SECONDS):
+        pass
     log.info('assembler stopping', grace_seconds=settings.grace_seconds)
     service.stop()
     log.info('assembler stopped')
