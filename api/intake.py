@@ -276,19 +276,21 @@ class Gathering:
         name = self._file(document.records_file or '', field, where)
         if name is None:
             return None
-        try:
-            counted: int = self._once('records', name, lambda: self._count_file(name, field))
-        except Refusal as refusal:
-            self._note_problem(refusal.problem, field, where)
+        counted: int | Problem = self._once('records', name, lambda: self._count_file(name, field))
+        if isinstance(counted, Problem):
+            self._note_problem(counted, field, where)
             return None
         self._count(counted, field, where)
         return f'files/{name}', counted
 
-    def _count_file(self, name: str, field: str) -> int:
-        records = Records.read(self._files.read(name), name)
-        if len(records) > self._settings.max_records:
-            raise _over('too-many-records', field, self._settings.max_records, 'FANFOLD_MAX_RECORDS')
-        records.check()
+    def _count_file(self, name: str, field: str) -> int | Problem:
+        try:
+            records = Records.read(self._files.read(name), name)
+            if len(records) > self._settings.max_records:
+                raise _over('too-many-records', field, self._settings.max_records, 'FANFOLD_MAX_RECORDS')
+            records.check()
+        except Refusal as refusal:
+            return refusal.problem
         return len(records)
 
     def _count(self, count: int, field: str, where: Mapping[str, Any]) -> None:

@@ -396,6 +396,20 @@ def test_bad_records_in_a_file_are_refused(
     assert problem['errors'][0]['field'] == 'documents.0.records_file'
 
 
+def test_file_that_many_documents_name_is_read_once(
+    submit: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from renderer.records import Records
+
+    read: list[str] = []
+    monkeypatch.setattr(
+        'api.intake.Records.read', lambda data, name: read.append(name) or Records(name=name, _values=[1])
+    )
+    document = {'template': 't', 'records_file': 'r'}
+    assert len(problem_of(submit, {'documents': [document] * 3}, {'r': b''})['errors']) == 3
+    assert read == ['r']
+
+
 def test_no_inline_records_are_nothing_to_print(submit: Callable[..., Prepared]) -> None:
     problem = problem_of(submit, {'documents': [{'html': HTML}, {'template': 't', 'records': []}]})
     assert (problem['name'], problem['document']) == ('nothing-to-print', 1)
