@@ -182,9 +182,9 @@ class Supervisor:
         def on_signal(number: int, _frame: FrameType | None) -> None:
             self._stop_requests += number in STOP_SIGNALS
 
-        # What was told to survive a hang-up (nohup) does.
-        numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-        numbers.append(signal.SIGCHLD)
+        numbers = [*STOP_SIGNALS, signal.SIGCHLD]
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+            numbers.remove(signal.SIGHUP)  # it was told to survive a hang-up, by nohup
         before = {number: signal.signal(number, on_signal) for number in numbers}
         old_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self._selector.register(reader, selectors.EVENT_READ, lambda: os.read(reader, 512))

@@ -104,6 +104,26 @@ def test_asked_to_stop_it_leaves_no_process(servers_stack: RunningStack, number:
     assert log.rstrip().endswith('stopped')
 
 
+def test_nohup_lets_it_survive_a_hang_up_and_the_background_of_a_shell_does_not_keep_it_from_stopping(
+    folder: Path,
+) -> None:
+    ready_file = folder / 'ready.json'
+    command = [sys.executable, '-m', 'fanfold', 'up', '--servers-only', '--stop-with-parent']
+    command += ['--data', str(folder / 'data'), '--ready-file', str(ready_file)]
+
+    def ignore() -> None:
+        for number in (signal.SIGHUP, signal.SIGINT):  # as nohup does, and a shell for what it starts with &
+            signal.signal(number, signal.SIG_IGN)
+
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=ignore) as stack:
+        wait_until(ready_file.exists, 'the stack')
+        stack.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            stack.wait(timeout=1)
+        stack.send_signal(signal.SIGINT)
+        assert stack.wait(timeout=30) == 0
+
+
 def test_killed_supervisor_takes_its_servers_along(servers_stack: RunningStack) -> None:
     servers_stack.stop(signal.SIGKILL)
     assert servers_stack.wait_for_end() == []
