@@ -67,12 +67,12 @@ def list_batches(conn: Connection[Any], job_id: UUID) -> list[Batch]:
 
 def completed_parts(conn: Connection[Any], job_id: UUID, batch_no: int) -> list[Part]:
     """The completed parts of one batch, in order."""
-    return many(conn, Part, 'completed_parts', job_id=job_id, batch_no=batch_no)
+    return many(conn, Part, 'parts_of_batch', job_id=job_id, batch_no=batch_no, status='completed')
 
 
 def failed_parts_of_batch(conn: Connection[Any], job_id: UUID, batch_no: int) -> list[Part]:
     """The failed parts of one batch (policy partial), in order."""
-    return many(conn, Part, 'failed_parts_of_batch', job_id=job_id, batch_no=batch_no)
+    return many(conn, Part, 'parts_of_batch', job_id=job_id, batch_no=batch_no, status='failed')
 
 
 def painted_parts(conn: Connection[Any], job_id: UUID) -> list[Part]:

@@ -73,7 +73,10 @@ def many(conn: Connection[Any], kind: type[Row], name: str, /, **params: Any) ->
 
 
 def row_maker(kind: type[Row], cursor: Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
-    """Turns tuples into dataclasses by column name; columns that the class does not name are left out."""
+    """Turns tuples into dataclasses by column name; columns that the class does not name are left out.
+
+    Statements name the columns that they return: `*` would make prepared ones fail when a migration adds one.
+    """
     columns = [column.name for column in cursor.description or ()]
     wanted = [field.name for field in fields(kind)]
 

@@ -35,23 +35,22 @@ WHERE job_id = %(job_id)s AND batch_no = %(batch_no)s
     AND remaining = 0
 RETURNING kind;
 
--- name: completed_parts
--- The completed parts of one batch, in order.
-SELECT part.*, batch.kind
+-- name: parts_of_batch
+-- The parts of one batch that have a certain status, in order.
+SELECT
+    part.job_id, part.batch_no, part.part_index, batch.kind, part.status, part.generation, part.spec, part.input_hash,
+    part.attempts, part.losses, part.next_attempt_at, part.lease_owner, part.lease_epoch, part.lease_expires_at,
+    part.dispatched_at, part.result, part.result_ref, part.result_sha256, part.pages, part.failure, part.completed_at
 FROM part JOIN batch USING (job_id, batch_no)
-WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.status = 'completed'
-ORDER BY part.part_index;
-
--- name: failed_parts_of_batch
--- The failed parts of one batch, in order.
-SELECT part.*, batch.kind
-FROM part JOIN batch USING (job_id, batch_no)
-WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.status = 'failed'
+WHERE part.job_id = %(job_id)s AND part.batch_no = %(batch_no)s AND part.status = %(status)s
 ORDER BY part.part_index;
 
 -- name: painted_parts
 -- Per index the completed paint part of the highest batch, in order.
-SELECT DISTINCT ON (part.part_index) part.*, batch.kind
+SELECT DISTINCT ON (part.part_index)
+    part.job_id, part.batch_no, part.part_index, batch.kind, part.status, part.generation, part.spec, part.input_hash,
+    part.attempts, part.losses, part.next_attempt_at, part.lease_owner, part.lease_epoch, part.lease_expires_at,
+    part.dispatched_at, part.result, part.result_ref, part.result_sha256, part.pages, part.failure, part.completed_at
 FROM batch JOIN part USING (job_id, batch_no)
 WHERE batch.job_id = %(job_id)s AND batch.kind = 'paint' AND part.status = 'completed'
 ORDER BY part.part_index, part.batch_no DESC;
@@ -59,7 +58,10 @@ ORDER BY part.part_index, part.batch_no DESC;
 -- name: failed_parts
 -- Per index that has no completed paint part, the failed one of the highest batch, in order.
 SELECT * FROM (
-    SELECT DISTINCT ON (part.part_index) part.*, batch.kind
+    SELECT DISTINCT ON (part.part_index)
+        part.job_id, part.batch_no, part.part_index, batch.kind, part.status, part.generation, part.spec, part.input_hash,
+        part.attempts, part.losses, part.next_attempt_at, part.lease_owner, part.lease_epoch, part.lease_expires_at,
+        part.dispatched_at, part.result, part.result_ref, part.result_sha256, part.pages, part.failure, part.completed_at
     FROM batch JOIN part USING (job_id, batch_no)
     WHERE batch.job_id = %(job_id)s AND batch.kind = 'paint'
     ORDER BY part.part_index, (part.status = 'completed') DESC, part.batch_no DESC
@@ -69,7 +71,10 @@ ORDER BY part_index;
 
 -- name: list_batches
 -- A job's batches, in order.
-SELECT * FROM batch WHERE job_id = %(job_id)s ORDER BY batch_no;
+SELECT batch_no, kind, status, total, remaining, created_at, completed_at
+FROM batch
+WHERE job_id = %(job_id)s
+ORDER BY batch_no;
 
 -- name: complete_job
 -- Records an unfinished job's one result.

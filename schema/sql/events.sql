@@ -20,7 +20,8 @@ UPDATE outbox
 SET attempts = attempts + 1, claimed_until = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease)s
 FROM due
 WHERE outbox.id = due.id
-RETURNING outbox.*;
+RETURNING
+    outbox.id, outbox.event_key, outbox.type, outbox.job_id, outbox.payload, outbox.attempts, outbox.created_at;
 
 -- name: insert_processed_event
 -- Records that a consumer handled a batch's event; no row if it had, or if the job is past that batch already.

@@ -11,11 +11,19 @@ ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
 
 -- name: find_by_idempotency_key
 -- The job of an idempotency key.
-SELECT * FROM job WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s;
+SELECT
+    id, tenant_id, status, run, spec, idempotency_key, fingerprint, failure_policy, time_limit, keep_for, page_count,
+    result_key, result_sha256, result_bytes, result, failure, created_at, finished_at, deadline_at, expires_at
+FROM job
+WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s;
 
 -- name: get_job
 -- One job, of any tenant when none is named.
-SELECT * FROM job WHERE id = %(job_id)s AND (%(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s);
+SELECT
+    id, tenant_id, status, run, spec, idempotency_key, fingerprint, failure_policy, time_limit, keep_for, page_count,
+    result_key, result_sha256, result_bytes, result, failure, created_at, finished_at, deadline_at, expires_at
+FROM job
+WHERE id = %(job_id)s AND (%(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s);
 
 -- name: lock_job
 -- Locks a job and gives its status.
@@ -80,7 +88,10 @@ WHERE id = ANY (%(job_ids)s) AND (%(tenant_id)s::text IS NULL OR tenant_id = %(t
 
 -- name: list_parts
 -- A page of a job's parts, in order of batch and index.
-SELECT part.*, batch.kind
+SELECT
+    part.job_id, part.batch_no, part.part_index, batch.kind, part.status, part.generation, part.spec, part.input_hash,
+    part.attempts, part.losses, part.next_attempt_at, part.lease_owner, part.lease_epoch, part.lease_expires_at,
+    part.dispatched_at, part.result, part.result_ref, part.result_sha256, part.pages, part.failure, part.completed_at
 FROM part JOIN batch USING (job_id, batch_no)
 WHERE part.job_id = %(job_id)s AND (part.batch_no, part.part_index) > (%(after_batch)s, %(after_index)s)
 ORDER BY part.batch_no, part.part_index

@@ -31,7 +31,7 @@ PASSED: Final = frozenset(
         'expired_leases',
         'part_budget',
         'last_batch',
-        'completed_parts',
+        'parts_of_batch',
         'finish_batch',
         'move_job',
         'reopen_job',
