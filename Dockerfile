@@ -22,6 +22,9 @@ COPY fanfold/ fanfold/
 COPY renderer/ renderer/
 COPY runtime/ runtime/
 COPY schema/ schema/
+# Whatever modes the checkout had, the image's user reads them; it may not write byte code later.
+RUN chmod -R a+rX . \
+    && python -m compileall -q .
 ENV PATH=/opt/fanfold/bin:$PATH \
     PYTHONPATH=/srv \
     PYTHONDONTWRITEBYTECODE=1 \
