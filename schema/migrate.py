@@ -16,16 +16,23 @@ ONE_AT_A_TIME: Final = Lock()
 
 
 def migrate(url: str) -> None:
-    """Bring the database at a postgresql:// URL to the present schema. Safe to run at the same time by many."""
+    """Bring the database at a postgresql:// URL to the present schema. Safe to run at the same time by many.
+
+    Raises Unavailable.
+    """
     from alembic import command
     from sqlalchemy import create_engine, make_url
+    from sqlalchemy.exc import DBAPIError
     from sqlalchemy.pool import NullPool
 
     engine = create_engine(make_url(url).set(drivername='postgresql+psycopg'), poolclass=NullPool)
-    with ONE_AT_A_TIME, engine.begin() as connection:
-        config = alembic_config()
-        config.attributes['connection'] = connection
-        command.upgrade(config, 'head')
+    try:
+        with ONE_AT_A_TIME, engine.begin() as connection:
+            config = alembic_config()
+            config.attributes['connection'] = connection
+            command.upgrade(config, 'head')
+    except DBAPIError as error:
+        raise (error.orig or error) from error  # callers know psycopg's errors, not SQLAlchemy's
 
 
 def schema_is_current(conn: psycopg.Connection[Any]) -> bool:

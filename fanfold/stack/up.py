@@ -61,8 +61,7 @@ class Server:
 def run_stack(wish: Wish) -> None:
     """Run the stack until a signal asks to stop. Raises StackError; in the end nothing is left running."""
     account = unprivileged_account()
-    place = Place(wish.data, account)
-    place.lock()
+    place = _place(wish.data, account)
     if wish.ready_file:
         wish.ready_file.unlink(missing_ok=True)
     port = None if wish.servers_only else _api_port(wish.host, wish.port)
@@ -95,6 +94,15 @@ def run_stack(wish: Wish) -> None:
         if wish.ready_file:
             wish.ready_file.unlink(missing_ok=True)
     output.say('stopped')
+
+
+def _place(data: Path, account: Account | None) -> Place:
+    try:
+        place = Place(data, account)
+        place.lock()
+    except OSError as error:
+        raise StackError(f'{data} cannot hold the data: {error}; give another folder with --data') from error
+    return place
 
 
 def ready_report(

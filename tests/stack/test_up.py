@@ -148,6 +148,23 @@ def test_second_stack_in_the_same_folder_is_refused(servers_stack: RunningStack,
     assert '--data' in complaint
 
 
+def test_folder_that_cannot_be_made_is_a_clear_error(start_stack: StartStack) -> None:
+    stack = start_stack('--servers-only', data=Path('/proc/fanfold'))
+    assert stack.process.wait(timeout=30) == 1
+    assert stack.log.read_text().startswith('Error: /proc/fanfold cannot hold the data: ')
+
+
+def test_outside_database_that_is_away_is_a_clear_error(start_stack: StartStack, servers_stack: RunningStack) -> None:
+    outside = {**servers_stack.ready, 'database_url': 'postgresql://fanfold@127.0.0.1:1/fanfold'}
+    urls = ('--database-url', outside['database_url'], '--redis-url', outside['redis_url'])
+    stack = start_stack('--port', '0', *urls, data=Path(outside['data']) / 'other', env=outside_store(outside))
+    assert stack.process.wait(timeout=60) == 1
+    complaint = stack.log.read_text()
+    assert 'migrate does not start: exited with status' in complaint
+    assert 'FANFOLD_DATABASE_URL' in complaint
+    assert 'Traceback' not in complaint
+
+
 def test_port_in_use_is_a_clear_error(start_stack: StartStack) -> None:
     with socket.create_server(('127.0.0.1', 0)) as taken:
         port = taken.getsockname()[1]
