@@ -9,7 +9,6 @@ outlives the process that owns the press, not even after SIGKILL.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import selectors
@@ -17,19 +16,19 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal
 
 from renderer.child import LOG_FILE, REQUEST_FILE
 from renderer.outcomes import ChildOutcome, Died, Ending, Painted, Refused, judge
 from renderer.requests import ChildRequest, Limits, RenderRequest, Request
 from runtime.errors import Retryable
 from runtime.logs import get_logger
+from runtime.scratch import ScratchFolder
 
 __all__ = [
     'Child', 'ChildOutcome', 'ChildRequest', 'Died', 'Limits', 'Painted', 'Press', 'PressUnavailable', 'Reason',
@@ -90,7 +89,8 @@ class Press:
     """Starts children. `preload` is called in the zygote before it forks anything. Thread-safe."""
 
     def __init__(self, *, scratch: Path, preload: str = 'renderer.paint:preload') -> None:
-        self._folder, self._lock_file = _own_folder(scratch)
+        self._scratch = ScratchFolder(scratch, prefix='press-')
+        self._folder = self._scratch.path
         self._preload = preload
         self._numbers = 0
         self._lock = threading.Lock()
@@ -148,8 +148,7 @@ class Press:
             self._post(close)
             self._thread.join()
             os.close(self._wake)
-            self._lock_file.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._scratch.remove()
 
     def _kill(self, child: Child, reason: Reason) -> None:
         def kill() -> None:
@@ -359,38 +358,9 @@ def _printed(folder: Path) -> str:
 
 def _environment(folder: Path) -> dict[str, str]:
     passed = {
-        name: value
-        for name, value in os.environ.items()
-        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+        name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
     }
     here = str(Path(__file__).resolve().parent.parent)
     passed['PYTHONPATH'] = os.pathsep.join(filter(None, [here, passed.get('PYTHONPATH')]))
     passed['TMPDIR'] = str(folder)
     return passed
-
-
-def _own_folder(scratch: Path) -> tuple[Path, TextIO]:
-    """A folder for a press, with the lock that says it is in use. Removes those of presses that were killed."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    with (scratch / 'lock').open('w') as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        for left in scratch.glob('press-*'):
-            lock = _locked(left)
-            if lock is not None:
-                lock.close()
-                shutil.rmtree(left, ignore_errors=True)
-        folder = Path(tempfile.mkdtemp(prefix='press-', dir=scratch.absolute()))
-        mine = _locked(folder)
-    assert mine is not None
-    return folder, mine
-
-
-def _locked(folder: Path) -> TextIO | None:
-    """The folder's lock, held; None if somebody else holds it."""
-    file = (folder / 'lock').open('w')
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    return file

@@ -6,7 +6,6 @@ painted in a child with a memory limit, a CPU limit and a wall deadline.
 
 from __future__ import annotations
 
-import shutil
 import signal
 import tempfile
 import threading
@@ -30,6 +29,7 @@ from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retry
 from runtime.logs import get_logger
 from runtime.notify import announce_ready
 from runtime.nudge import Nudger
+from runtime.scratch import ScratchFolder
 from runtime.storage import Storage
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Worker:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.owner = process_name()
-        self.scratch = Path(tempfile.mkdtemp(prefix='fanfold-worker-', dir=settings.scratch_dir))
+        self._folder = ScratchFolder(settings.scratch_dir, prefix='fanfold-worker-')
+        self.scratch = self._folder.path
         self.pool = schema.open_pool(settings.database_url, max_size=settings.worker_threads + 2, name='worker')
         self.storage = Storage(settings)
         self.inputs = Inputs(self.storage, self.scratch / 'inputs')
@@ -59,7 +60,7 @@ class Worker:
         self.holder.close()
         self.press.close()
         self.pool.close()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._folder.remove()
 
     def work(self, key: schema.PartKey) -> None:
         """Claim a part and bring it to an end; whatever happens is recorded, nothing is raised."""
