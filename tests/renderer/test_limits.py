@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from renderer.press import Died, Painted, Press, Refused, RenderRequest
+from renderer.runs import fingerprint
 from tests.renderer.bundles import Job, MakeJob, invoice_files, invoice_records
 from tests.renderer.looks import looks
 
@@ -56,7 +57,9 @@ ENDLESS = b'{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}
 
 
 @pytest.mark.parametrize(
-    ('limits', 'reason'), [({'cpu_seconds': 1}, 'cpu-limit'), ({'wall_seconds': 0.5}, 'wall-limit')], ids=['cpu', 'wall']
+    ('limits', 'reason'),
+    [({'cpu_seconds': 1}, 'cpu-limit'), ({'wall_seconds': 0.5}, 'wall-limit')],
+    ids=['cpu', 'wall'],
 )
 def test_an_endless_template_meets_its_limit(press: Press, make_job: MakeJob, limits: dict[str, Any], reason: str):
     files = {'t.html': b'{% if n == 1 %}' + ENDLESS + b'{% endif %}{{ n }}'}
@@ -83,3 +86,7 @@ def test_a_document_that_takes_all_memory_meets_its_limit(press: Press, make_job
 
 def test_the_press_goes_on_after_all_that(press: Press, make_job: MakeJob):
     assert isinstance(paint_in(press, make_job().html('<p>still here')), Painted)
+
+
+def test_the_zygote_knows_the_fonts_of_this_host(press: Press):
+    assert press.fingerprint == fingerprint()
