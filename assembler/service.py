@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from runtime.broker import check_broker_patiently, make_broker  # first: it sets what dramatiq reads
+from runtime.broker import check_broker_patiently, make_broker, stop_listening  # first: it sets what dramatiq reads
 
 # isort: split
 import schema
@@ -29,7 +29,7 @@ from assembler.metrics import AssemblerMetrics, serve_metrics
 from assembler.reconciler import Reconciler
 from assembler.relay import Relay
 from assembler.sweeper import Sweeper
-from assembler.worker import MERGED_AT_ONCE, Assembler, start_worker
+from assembler.worker import MERGED_AT_ONCE, Assembler, start_assembling
 from runtime.errors import Retryable
 from runtime.logs import bind, get_logger
 from runtime.notify import announce_ready
@@ -37,6 +37,8 @@ from runtime.nudge import NudgeListener, Nudger
 from runtime.storage import Storage
 
 if TYPE_CHECKING:
+    from dramatiq import Worker
+
     from runtime.settings import Settings
 
 ROLES: Final = ('relay', 'dispatcher', 'assemble', 'reconciler', 'sweeper')
@@ -103,6 +105,7 @@ class Service:
         self._reconciler = Reconciler(self.pool, self._nudger, settings) if 'reconciler' in roles else None
         self._sweeper = Sweeper(self.pool, self._storage, settings) if 'sweeper' in roles else None
         self._assembler = None
+        self._worker: Worker | None = None
         if 'assemble' in roles:
             self._assembler = Assembler(settings, self.pool, self._storage, self._nudger)
             self._closing.callback(self._assembler.close)
@@ -130,8 +133,8 @@ class Service:
             thread.start()
             self._threads.append(thread)
         if self._assembler:
-            worker = start_worker(self._assembler, self._broker)
-            self._closing.callback(worker.stop, timeout=5_000)
+            self._worker = start_assembling(self._assembler, self._broker)
+            self._closing.callback(self._worker.stop, timeout=5_000)
 
     def serve_metrics(self, port: int) -> None:
         metrics = AssemblerMetrics(
@@ -145,7 +148,8 @@ class Service:
         self._listener.wake()
         for thread in self._threads:
             thread.join(timeout=STOP_SECONDS)
-        if self._assembler:
+        if self._assembler and self._worker:
+            stop_listening(self._worker)
             self._assembler.holder.drain(self.settings.grace_seconds)
         self._closing.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from runtime.broker import ASSEMBLE_QUEUE, WORKER_TIMEOUT_MS  # first: it sets what dramatiq reads
+from runtime.broker import ASSEMBLE_QUEUE, start_worker  # first: it sets what dramatiq reads
 
 # isort: split
 import dramatiq
@@ -25,6 +25,7 @@ from renderer.inputs import Inputs
 from renderer.press import ChildRequest, Died, Limits, Painted, Press, Refused, RenderRequest
 from runtime.errors import ObjectExists, ObjectMissing, Problem, Refusal, Retryable, StorageUnavailable
 from runtime.logs import get_logger
+from runtime.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from dramatiq.brokers.redis import RedisBroker
@@ -58,8 +59,8 @@ class Assembler:
         self._pool = pool
         self._storage = storage
         self._nudger = nudger
-        self._folder = tempfile.TemporaryDirectory(prefix='fanfold-assembler-', dir=settings.scratch_dir)
-        self._scratch = Path(self._folder.name)
+        self._folder = ScratchFolder(settings.scratch_dir, prefix='fanfold-assembler-')
+        self._scratch = self._folder.path
         self._inputs = Inputs(storage, self._scratch / 'inputs')
         self._press = Press(scratch=self._scratch / 'press', preload=PRELOAD)
         self.holder = Holder(pool, settings, owner=self.owner)
@@ -67,7 +68,7 @@ class Assembler:
     def close(self) -> None:
         self.holder.close()
         self._press.close()
-        self._folder.cleanup()
+        self._folder.remove()
 
     def work(self, key: schema.PartKey) -> None:
         """Claim an assembly and bring it to an end; whatever happens is recorded, nothing is raised."""
@@ -204,17 +205,11 @@ class Assembler:
                 raise AssertionError(outcome)
 
 
-def start_worker(assembler: Assembler, broker: RedisBroker) -> dramatiq.Worker:
+def start_assembling(assembler: Assembler, broker: RedisBroker) -> dramatiq.Worker:
     """Begin to take assemblies off the queue."""
 
     @dramatiq.actor(broker=broker, queue_name=ASSEMBLE_QUEUE, actor_name='assemble_part')
     def assemble_part(job_id: str, batch_no: int, part_index: int) -> None:
         assembler.work(schema.PartKey(job_id=UUID(job_id), batch_no=batch_no, part_index=part_index))
 
-    worker = dramatiq.Worker(
-        broker, queues={ASSEMBLE_QUEUE}, worker_timeout=WORKER_TIMEOUT_MS, worker_threads=MERGED_AT_ONCE
-    )
-    # Dramatiq counts messages in work as prefetched: with one for the process, one thread would work and the rest wait.
-    worker.queue_prefetch = MERGED_AT_ONCE
-    worker.start()
-    return worker
+    return start_worker(broker, queue=ASSEMBLE_QUEUE, threads=MERGED_AT_ONCE)

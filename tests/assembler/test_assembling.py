@@ -18,7 +18,7 @@ from assembler.dispatcher import Dispatcher
 from assembler.reconciler import Reconciler
 from assembler.relay import Relay
 from assembler.sweeper import Sweeper
-from assembler.worker import Assembler, start_worker
+from assembler.worker import Assembler, start_assembling
 from renderer.press import Child
 from renderer.press import Press as RealPress
 from runtime.broker import make_broker
@@ -301,7 +301,7 @@ def test_two_jobs_are_assembled_at_the_same_time(
 ) -> None:
     keys = [press.painted(2), press.painted(2)]
     assembler, broker = start(), make_broker(settings)
-    worker = start_worker(assembler, broker)
+    worker = start_assembling(assembler, broker)
     try:
         Dispatcher(pool, broker, settings).tick()
         assert frozen_child.acquire(timeout=30)
