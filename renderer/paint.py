@@ -35,7 +35,9 @@ from runtime.errors import Problem, Refusal
 Report = Callable[[tuple[int, int | None]], None]
 
 #: failures of the host, not of the document
-HOST_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG})
+HOST_ERRORS: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG, errno.ENOMEM}
+)
 
 #: what a first document would otherwise import, in each child again
 LOADED_LATE: Final = ('decimal', 'email.contentmanager', 'email.policy', 'encodings.cp437', 'encodings.utf_8_sig')
@@ -95,7 +97,7 @@ class Painting:
         self._alone = job.item_count == 1
         self._fetcher = BundleFetcher(archive)
         self._notices = Notices(name_items=not self._alone)
-        self._sources = [_Source(archive, document) for document in job.documents]
+        self._sources: dict[int, _Source] = {}
 
     @cached_property
     def _typesetter(self) -> weasy.Typesetter:
@@ -174,6 +176,8 @@ class Painting:
     def _set(self, item: Item) -> Any:
         """Lay an item's document out. Raises Refusal, naming the item."""
         with _refusing(item):
+            if item.document not in self._sources:
+                self._sources[item.document] = _Source(self._archive, self._job.documents[item.document])
             source = self._sources[item.document]
             return self._typesetter.set(source.html(item), source.base_url)
 

@@ -6,7 +6,8 @@ A Typesetter renders the documents of one part. It promises the pages that
 - documents whose stylesheets are the same share one FontConfiguration and one parsed cascade (Styles). The
   key is what the documents' `style` and `link` elements say, so a template that varies them gets its own;
 - documents bound into one file embed each font once, as the union of the glyphs they use. Glyph ids are
-  retained, so that no content stream changes.
+  retained, so that no content stream changes;
+- a tuned process (`tune`) remembers what pure functions gave and collects garbage between documents.
 """
 
 from renderer.weasy.versions import check_versions, font_digests, system_fonts, versions
