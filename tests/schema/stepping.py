@@ -1,10 +1,10 @@
 """Two transactions, stepped through every interleaving of their statements.
 
 An Actor runs a function in a transaction on a connection of its own, stopping before each statement
-that locks or writes and before the commit. `explore` lets two of them take turns in every possible
-order. One that waits for a row lock is passed over until it has got it; one that meets a
-serialization failure starts again, as `transact` would do it. A deadlock is an error at every level:
-locks are taken in one order.
+that is the first to touch a job, a part or a batch, and before the commit. A Stage lets two of them
+take turns in a given order of steps. One that waits for a row lock is passed over until it has got it;
+one that meets a serialization failure starts again, as `transact` would do it. A deadlock is an error
+at every level: locks are taken in one order.
 """
 
 from __future__ import annotations
@@ -23,30 +23,12 @@ from schema.statements import STATEMENTS
 
 Operation = Callable[[Connection[Any]], Any]
 
-#: statements that read without a lock, or touch only rows that the transaction has locked already or made itself
-PASSED: Final = frozenset(
-    {
-        'get_job',
-        'drifted_batches',
-        'expired_leases',
-        'part_budget',
-        'last_batch',
-        'parts_of_batch',
-        'finish_batch',
-        'move_job',
-        'reopen_job',
-        'end_job',
-        'expire_job',
-        'recount_batch',
-        'insert_event',
-        'insert_batch',
-        'insert_parts',
-        'insert_processed_event',
-        'copy_unfinished_parts',
-    }
-)
-#: statements that lock a job; a second one in a transaction finds it locked
-JOB_LOCKS: Final = frozenset({'lock_job', 'lock_unfinished_job', 'overdue_jobs'})
+#: what locks or writes a job, a part, a batch; the second such statement of a transaction finds the row locked
+TOUCHING: Final = {
+    'job': {'lock_job', 'lock_unfinished_job', 'overdue_jobs', 'move_job', 'reopen_job', 'end_job', 'expire_job'},
+    'part': {'claim_part', 'renew_lease', 'complete_part', 'lock_expired_part', 'retry_part', 'fail_part'},
+    'batch': {'count_down', 'fail_batch', 'end_running_batch', 'lock_batch', 'recount_batch', 'finish_batch'},
+}
 PATIENCE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 0.002
 BLOCKED: Final = 'SELECT cardinality(pg_blocking_pids(%s)) > 0'
@@ -82,7 +64,7 @@ class Actor:
         self._may_go = False
         self._at_stop = False
         self._free = False
-        self._has_job = False
+        self._touched: set[str] = set()
         self._thread: threading.Thread | None = None
         self.steps = 0
         self.answer: Answer | None = None
@@ -127,9 +109,11 @@ class Actor:
         self._conn.close()
 
     def _stop_before(self, statement: str) -> None:
-        if statement in PASSED or (self._has_job and statement in JOB_LOCKS):
+        touched = next((table for table, statements in TOUCHING.items() if statement in statements), None)
+        if statement != 'commit' and (touched is None or touched in self._touched):
             return
-        self._has_job |= statement in JOB_LOCKS
+        if touched is not None:
+            self._touched.add(touched)
         with self._state:
             self._at_stop = True
             self._state.notify_all()
@@ -139,7 +123,7 @@ class Actor:
     def _run(self, operation: Operation) -> None:
         answer = Answer()
         while True:
-            self._has_job = False
+            self._touched.clear()
             try:
                 with self._conn.transaction():
                     answer.value = operation(self._conn)
