@@ -21,12 +21,12 @@ class ScratchFolder:
     def __init__(self, parent: Path | None, *, prefix: str) -> None:
         parent = Path(tempfile.gettempdir()) if parent is None else parent
         parent.mkdir(parents=True, exist_ok=True)
-        with (parent / f'{prefix}{LOCK}').open('a') as turn:
-            fcntl.flock(turn, fcntl.LOCK_EX)
-            for left in parent.glob(f'{prefix}*/'):
-                remove_if_abandoned(left)
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent.absolute()))
-            self._lock = lock_of(self.path)
+        for left in parent.glob(f'{prefix}*/'):
+            remove_if_abandoned(left)
+        # It gets its name when it is locked, so that nobody takes it for abandoned.
+        fresh = Path(tempfile.mkdtemp(prefix=f'.{prefix}', dir=parent.absolute()))
+        self._lock = lock_of(fresh)
+        self.path = fresh.rename(fresh.with_name(fresh.name.removeprefix('.')))
 
     def remove(self) -> None:
         if self._lock is not None:
