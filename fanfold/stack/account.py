@@ -40,8 +40,8 @@ def unprivileged_account() -> Account | None:
 
 
 def can_reach(account: Account | None, path: Path, *, run: bool = False) -> bool:
-    """Whether the account can read `path` (and execute it): asked of the kernel, as that account."""
-    test = 'test -r "$1" && test -x "$1"' if run or path.is_dir() else 'test -r "$1"'
+    """Whether the account can pass a folder, read a file, or `run` it: asked of the kernel, as that account."""
+    test = 'test -x "$1"' if path.is_dir() else 'test -r "$1" && test -x "$1"' if run else 'test -r "$1"'
     command = ['/bin/sh', '-c', test, 'sh', str(path)]
     return subprocess.run(command, check=False, cwd='/', **identity(account)).returncode == 0
 
