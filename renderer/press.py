@@ -40,6 +40,7 @@ Reason = Literal['lease-lost', 'wall-limit', 'memory-limit', 'draining']
 #: how long `start` waits for a zygote
 START_PATIENCE_SECONDS: Final = 60.0
 STOP_PATIENCE_SECONDS: Final = 5.0
+NOT_STARTED: Final = 'the zygote did not start; what it printed says why'
 #: what a child prints that goes to the log, from its end
 LOGGED_BYTES: Final = 4_096
 #: all that children get from the environment; no settings, no secrets
@@ -101,6 +102,7 @@ class Press:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._ready = threading.Event()
+        self._failed_starts = 0
         self._warmed: dict[str, Any] = {}
         self._waiting: deque[Child] = deque()
         self._running: dict[int, Child] = {}
@@ -134,8 +136,10 @@ class Press:
     @property
     def fingerprint(self) -> str:
         """`renderer.runs.fingerprint()` as the zygote computed it. Raises PressUnavailable."""
-        if not self._ready.wait(START_PATIENCE_SECONDS):
-            raise PressUnavailable('the zygote did not start')
+        give_up = time.monotonic() + START_PATIENCE_SECONDS
+        while not self._ready.wait(0.05):
+            if self._failed_starts or time.monotonic() > give_up:
+                raise PressUnavailable(NOT_STARTED)
         return str(self._warmed['fingerprint'])
 
     def close(self) -> None:
@@ -251,6 +255,7 @@ class Press:
         if 'ready' in said:
             self._warmed = said['ready']
             self._ready.set()
+            self._failed_starts = 0
             self._begin()
         elif 'started' in said:
             child = self._running[said['started']]
@@ -278,8 +283,10 @@ class Press:
             log.warning('zygote died, starting another')
             self._spawn()
             return
+        self._failed_starts += 1
+        log.error(NOT_STARTED)
         for child in self._waiting:
-            child._unavailable = 'the zygote did not start; its output is in the log'
+            child._unavailable = NOT_STARTED
             self._finish(child)
         self._waiting.clear()
 

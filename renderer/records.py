@@ -49,9 +49,7 @@ class Records:
         text = decode(data, member)
         if text.lstrip()[:1] != '[':
             numbered = [(number, line) for number, line in enumerate(text.split('\n'), 1) if line.strip()]
-            return cls(
-                name=name, _values=[line for _, line in numbered], _lines=[number for number, _ in numbered]
-            )
+            return cls(name=name, _values=[line for _, line in numbered], _lines=[number for number, _ in numbered])
         empty = cls(name=name, _values=[])
         try:
             values = json.loads(text, parse_constant=_no_constant)
@@ -72,9 +70,7 @@ class Records:
         self._refuse(f'line {number} (record {index}) is {reason}{hint}', record=index, line=number)
 
     def _refuse(self, detail: str, **extra: int) -> NoReturn:
-        problem = Problem(
-            name='records-invalid', detail=f'{self.name}: {detail}', extra={'file': self.name, **extra}
-        )
+        problem = Problem(name='records-invalid', detail=f'{self.name}: {detail}', extra={'file': self.name, **extra})
         raise Refusal(problem)
 
 

@@ -55,7 +55,5 @@ class RenderRequest:
             'placeholders': self.placeholders,
             'skip': sorted(self.skip),
         }
-        limits = Limits(
-            memory_bytes=self.memory_bytes, cpu_seconds=self.cpu_seconds, wall_seconds=self.wall_seconds
-        )
+        limits = Limits(memory_bytes=self.memory_bytes, cpu_seconds=self.cpu_seconds, wall_seconds=self.wall_seconds)
         return ChildRequest(entry='renderer.paint:render_child', payload=payload, limits=limits, output=self.output)

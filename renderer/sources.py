@@ -58,9 +58,7 @@ Document = HtmlDocument | TemplateDocument
 def document_from_json(value: Mapping[str, Any]) -> Document:
     match value['kind']:
         case 'html':
-            return HtmlDocument(
-                source=value['source'], base_url=value['base_url'], title_name=value.get('title_name')
-            )
+            return HtmlDocument(source=value['source'], base_url=value['base_url'], title_name=value.get('title_name'))
         case 'template':
             return TemplateDocument(
                 source=value['source'],

@@ -23,9 +23,9 @@ import schema
 from renderer.holding import Held, Holder, process_name
 from renderer.inputs import Inputs
 from renderer.painted import store_part
-from renderer.press import Died, Painted, Press, Refused, RenderRequest
+from renderer.press import Died, Painted, Press, PressUnavailable, Refused, RenderRequest
 from renderer.runs import input_hash, plan_runs
-from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
+from runtime.errors import ConfigurationError, ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
 from runtime.logs import get_logger
 from runtime.notify import announce_ready
 from runtime.nudge import Nudger
@@ -212,6 +212,11 @@ def run_worker(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     state = Worker(settings)
+    try:
+        state.press.fingerprint  # noqa: B018 wait for the zygote, and learn at once if it cannot start
+    except PressUnavailable as error:
+        state.close()
+        raise ConfigurationError(f'this host cannot render: {error}') from error
     broker = make_broker(settings)
 
     @dramatiq.actor(broker=broker, queue_name=RENDER_QUEUE, actor_name='work_part')
