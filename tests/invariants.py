@@ -83,7 +83,10 @@ RULES = {
 
 
 def broken_rules(conn: Connection[Any]) -> list[str]:
-    branches = [f"SELECT '{rule}', job_id, number::bigint FROM ({query}) AS broken (job_id, number)" for rule, query in RULES.items()]
+    branches = [
+        f"SELECT '{rule}', job_id, number::bigint FROM ({query}) AS broken (job_id, number)"
+        for rule, query in RULES.items()
+    ]
     rows = conn.execute('\nUNION ALL\n'.join(branches)).fetchall()
     return [f'{rule}: job {job_id}, {number}' for rule, job_id, number in rows]
 

@@ -22,16 +22,17 @@ from runtime.errors import FanfoldError
 from schema.statements import STATEMENTS
 from tests.invariants import check_invariants
 from tests.schema import (
+    scenes,
     test_batches,
     test_dispatch,
     test_ending,
     test_events,
-    test_interleavings,
     test_jobs,
     test_parts,
     test_reconcile,
 )
 from tests.schema.stepping import Stage
+from tests.schema.test_interleavings import explore
 
 Conn = Connection[Any]
 Body = Callable[[Conn], object]
@@ -45,7 +46,7 @@ class Mutant:
     statement: str
     guard: str
     instead: str = ''
-    scene: test_interleavings.Scene | None = None
+    scene: scenes.Scene | None = None
     body: Body | None = None
 
     def __str__(self) -> str:
@@ -72,12 +73,12 @@ earlier_run = test_parts.test_a_zombie_of_an_earlier_run_cannot_fail_the_next_on
 between_batches = partial(
     test_ending.test_a_retry_of_a_job_that_failed_between_batches_goes_on_from_there, consumed=False
 )
-final_zombie = test_interleavings.zombie_that_gives_up_and_next_holder
-trying_zombie = test_interleavings.zombie_that_tries_again_and_next_holder
+final_zombie = scenes.zombie_that_gives_up_and_next_holder
+trying_zombie = scenes.zombie_that_tries_again_and_next_holder
 
 MUTANTS = [
     lost('claim_part', "AND part.status = 'pending'", test_parts.test_a_completed_part_is_not_given_away),
-    lost('claim_part', 'AND part.lease_expires_at IS NULL', scene=test_interleavings.claim_and_claim),
+    lost('claim_part', 'AND part.lease_expires_at IS NULL', scene=scenes.claim_and_claim),
     lost(
         'claim_part',
         'AND part.next_attempt_at <= clock.now',
@@ -91,10 +92,10 @@ MUTANTS = [
         "AND batch.status = 'running'",
         test_parts.test_renewing_extends_the_lease_of_a_running_batch_only,
     ),
-    lost('complete_part', "AND status = 'pending'", scene=test_interleavings.two_completions_of_one_of_two_parts),
-    lost('count_down', "AND status = 'running'", scene=test_interleavings.completion_and_cancel),
-    lost('count_down', 'remaining - 1', instead=READ_BEFORE, scene=test_interleavings.two_last_completions),
-    lost('count_down', 'remaining - 1', instead=PENDING_NOW, scene=test_interleavings.two_last_completions),
+    lost('complete_part', "AND status = 'pending'", scene=scenes.two_completions_of_one_of_two_parts),
+    lost('count_down', "AND status = 'running'", scene=scenes.completion_and_cancel),
+    lost('count_down', 'remaining - 1', instead=READ_BEFORE, scene=scenes.two_last_completions),
+    lost('count_down', 'remaining - 1', instead=PENDING_NOW, scene=scenes.two_last_completions),
     lost('retry_part', 'AND part.lease_epoch = %(epoch)s', scene=trying_zombie),
     lost('retry_part', 'AND part.lease_expires_at IS NOT NULL', let_go),
     lost('retry_part', "AND batch.status = 'running'", earlier_run),
@@ -106,17 +107,17 @@ MUTANTS = [
     lost('return_part', 'AND lease_expires_at IS NOT NULL', let_go),
     lost('finish_batch', "AND status = 'running'", test_batches.test_a_batch_is_finished_once),
     lost('finish_batch', 'AND remaining = 0', test_batches.test_a_batch_that_waits_for_a_part_is_not_finished),
-    lost('lock_unfinished_job', f'AND {ALIVE}', scene=test_interleavings.two_cancels),
-    lost('lock_unfinished_job', 'FOR NO KEY UPDATE', scene=test_interleavings.advance_and_cancel),
-    lost('lock_job', 'FOR NO KEY UPDATE', scene=test_interleavings.failure_and_spent_losses),
-    lost('end_running_batch', "AND status = 'running'", scene=test_interleavings.completion_and_cancel),
+    lost('lock_unfinished_job', f'AND {ALIVE}', scene=scenes.two_cancels),
+    lost('lock_unfinished_job', 'FOR NO KEY UPDATE', scene=scenes.advance_and_cancel),
+    lost('lock_job', 'FOR NO KEY UPDATE', scene=scenes.failure_and_spent_losses),
+    lost('end_running_batch', "AND status = 'running'", scene=scenes.completion_and_cancel),
     lost('move_job', f'AND {ALIVE}', test_jobs.test_an_ended_job_takes_no_batch),
     lost(
         'complete_job',
         "AND status IN ('rendering', 'assembling')",
         test_ending.test_a_completed_job_cannot_be_cancelled_or_failed_or_retried,
     ),
-    lost('reopen_job', "AND status = 'failed'", scene=test_interleavings.two_retries),
+    lost('reopen_job', "AND status = 'failed'", scene=scenes.two_retries),
     lost(
         'copy_unfinished_parts',
         "AND status <> 'completed'",
@@ -141,9 +142,9 @@ MUTANTS = [
     lost(
         'lock_expired_part',
         'AND lease_expires_at <= coalesce(%(now)s::timestamptz, clock_timestamp())',
-        scene=test_interleavings.renewal_and_expiring_lease,
+        scene=scenes.renewal_and_expiring_lease,
     ),
-    lost('lock_batch', 'FOR NO KEY UPDATE', scene=test_interleavings.completion_and_repair),
+    lost('lock_batch', 'FOR NO KEY UPDATE', scene=scenes.completion_and_repair),
     lost('lock_batch', "AND status = 'running'", found_by=test_reconcile.test_an_ended_batch_is_not_recounted),
     lost(
         'insert_processed_event',
@@ -229,7 +230,7 @@ def test_a_statement_without_its_guard_is_found_out(
 
     with pytest.raises(WRONG):  # noqa: PT012 - either may find it out
         if mutant.scene is not None:
-            met, allowed = test_interleavings.explore(stage, conn, mutant.scene)
+            met, allowed = explore(stage, conn, mutant.scene)
             assert met == allowed
         else:
             assert mutant.body is not None
