@@ -20,7 +20,7 @@ from assembler.relay import Relay
 from runtime.storage import Storage, sha256_of
 from schema import PartKey
 from tests.assembler.documents import document, write
-from tests.schema.given import claimed, submitted
+from tests.assembler.given import claimed, submitted
 
 Conn = Connection[TupleRow]
 PAGES = 3

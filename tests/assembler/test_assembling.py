@@ -28,8 +28,8 @@ from runtime.settings import Settings
 from runtime.storage import Storage
 from schema import PartKey
 from tests.assembler.documents import attachment, document, outline, texts, write
+from tests.assembler.given import event_keys, part_at
 from tests.assembler.painted import PAGES, Press
-from tests.schema.given import event_keys, part_at
 
 Conn = Connection[TupleRow]
 Start = Callable[..., Assembler]

@@ -16,7 +16,7 @@ from assembler.dispatcher import Dispatcher
 from runtime.broker import ASSEMBLE_QUEUE, RENDER_QUEUE, make_broker
 from runtime.errors import BrokerUnavailable
 from runtime.settings import Settings
-from tests.schema.given import claimed, part_at, plan_key, running_parts, submitted
+from tests.assembler.given import claimed, part_at, plan_key, running_parts, submitted
 
 Conn = Connection[TupleRow]
 

@@ -11,7 +11,7 @@ import schema
 from assembler.reconciler import STUCK_AFTER, Reconciler
 from runtime.nudge import Nudger
 from runtime.settings import Settings
-from tests.schema.given import claimed, completed, part_at, plan_key, running_parts, status, submitted
+from tests.assembler.given import claimed, completed, part_at, plan_key, running_parts, status, submitted
 
 Conn = Connection[TupleRow]
 OVER = timedelta(seconds=-1)

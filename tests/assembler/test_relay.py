@@ -16,7 +16,7 @@ from assembler.relay import ADVANCE_TRIES, CLAIM_LEASE, Relay, apply_step, read_
 from runtime.nudge import NudgeListener, Nudger
 from runtime.settings import Settings
 from schema import Completion, Failed, PartKey
-from tests.schema.given import claimed, completed, event_keys, failed, part_at, plan_key, submitted
+from tests.assembler.given import claimed, completed, event_keys, failed, part_at, plan_key, submitted
 
 Conn = Connection[TupleRow]
 PARTS = [{'first_item': 0, 'item_count': 1}, {'first_item': 1, 'item_count': 1}]
@@ -166,7 +166,7 @@ def test_partial_goes_on_without_a_failed_part(conn: Conn, relay: Relay) -> None
     relay.tick()
     completed(conn, at(key, 1, 0))
     claimed(conn, at(key, 1, 1))
-    assert failed(conn, at(key, 1, 1), permanent=True) is Failed.LAST
+    assert failed(conn, at(key, 1, 1)) is Failed.LAST
 
     relay.tick()
 
@@ -178,7 +178,7 @@ def test_partial_fails_where_nothing_was_painted(conn: Conn, relay: Relay) -> No
     relay.tick()
     for index in range(2):
         claimed(conn, at(key, 1, index))
-        failed(conn, at(key, 1, index), permanent=True)
+        failed(conn, at(key, 1, index))
 
     relay.tick()
 

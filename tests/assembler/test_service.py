@@ -25,8 +25,8 @@ from runtime.nudge import NudgeListener, Nudger
 from runtime.settings import Settings
 from runtime.storage import Storage
 from schema import PartKey
+from tests.assembler.given import event_keys
 from tests.assembler.painted import Press
-from tests.schema.given import event_keys
 
 Conn = Connection[TupleRow]
 ROOT = Path(__file__).parents[2]

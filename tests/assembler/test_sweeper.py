@@ -14,7 +14,7 @@ from assembler import sweeper as sweeper_module
 from assembler.sweeper import Sweeper
 from runtime.settings import Settings
 from runtime.storage import Storage, sha256_of
-from tests.schema.given import claimed, completed, failed, plan_key, submitted
+from tests.assembler.given import claimed, completed, failed, plan_key, submitted
 
 Conn = Connection[TupleRow]
 KEPT = ['input.zip', 'parts/0', 'result/2-1.pdf']
@@ -87,7 +87,7 @@ def test_unfinished_and_failed_jobs_keep_everything(conn: Conn, sweeper: Sweeper
     running = plan_key(submitted(conn))
     broken = plan_key(submitted(conn))
     claimed(conn, broken)
-    failed(conn, broken, permanent=True)
+    failed(conn, broken)
     for key in (running, broken):
         upload(*objects(key.job_id))
 
