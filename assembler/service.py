@@ -12,7 +12,6 @@ pause, and says why; what it stands on being away is nothing but a longer pause.
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -31,8 +30,8 @@ from assembler.relay import Relay
 from assembler.sweeper import Sweeper
 from assembler.worker import MERGED_AT_ONCE, Assembler, start_assembling
 from runtime.errors import Retryable
+from runtime.lifecycle import StopSignal, announce_ready
 from runtime.logs import bind, get_logger
-from runtime.notify import announce_ready
 from runtime.nudge import NudgeListener, Nudger
 from runtime.storage import Storage
 
@@ -47,8 +46,6 @@ METRICS_HOST: Final = '127.0.0.1'
 PAUSE_BASE_SECONDS: Final = 0.1
 PAUSE_CAP_SECONDS: Final = 2.0
 STOP_SECONDS: Final = 10.0
-#: a signal that the kernel gives to another thread, as right after a SIGCONT, is noticed by the main one after this
-SIGNAL_SECONDS: Final = 1.0
 
 log = get_logger(__name__)
 
@@ -172,16 +169,13 @@ def run_assembler(settings: Settings, roles: Sequence[str] = ROLES, *, metrics_p
     check_broker_patiently(settings)
     service = Service(settings, roles)
     await_schema(service.pool)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = StopSignal()
     if metrics_port is not None:
         service.serve_metrics(metrics_port)
     service.start()
     announce_ready()
     log.info('assembler ready', roles=', '.join(roles))
-    while not stop.wait(SIGNAL_SECONDS):
-        pass
+    stop.wait()
     log.info('assembler stopping', grace_seconds=settings.grace_seconds)
     service.stop()
     log.info('assembler stopped')

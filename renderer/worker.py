@@ -6,9 +6,7 @@ painted in a child with a memory limit, a CPU limit and a wall deadline.
 
 from __future__ import annotations
 
-import signal
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +24,8 @@ from renderer.painted import store_part
 from renderer.press import Died, Painted, Press, PressUnavailable, Refused, RenderRequest
 from renderer.runs import input_hash, plan_runs
 from runtime.errors import ConfigurationError, ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
+from runtime.lifecycle import StopSignal, announce_ready
 from runtime.logs import get_logger
-from runtime.notify import announce_ready
 from runtime.nudge import Nudger
 from runtime.scratch import ScratchFolder
 from runtime.storage import Storage
@@ -208,9 +206,7 @@ def died_problem(reason: str, detail: str, position: tuple[int, int | None] | No
 
 def run_worker(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT, then drain: unfinished parts go back at once, no attempt charged."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = StopSignal()
     state = Worker(settings)
     try:
         state.press.fingerprint  # noqa: B018 wait for the zygote, and learn at once if it cannot start

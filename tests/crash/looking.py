@@ -85,17 +85,18 @@ def replay_every_message(deployment: Deployment, pool: schema.Pool, job_id: UUID
     before = rows(pool, job_id)
     with pool.connection() as conn:
         parts = schema.list_parts(conn, job_id, after=None, limit=10_000)
+    left_by_the_dead = queue_length(broker)
     for _ in range(3):
         for part in parts:
             key = part.key
             send_hint(broker, kind=part.kind, job_id=key.job_id, batch_no=key.batch_no, part_index=key.part_index)
-    until(lambda: queue_length(broker) == 0, 'the replayed messages to be consumed')
+    until(lambda: queue_length(broker) <= left_by_the_dead, 'the replayed messages to be consumed')
     assert rows(pool, job_id) == before
     broker.close()
 
 
 def queue_length(broker: Any) -> int:
-    """Messages waiting or being worked on."""
+    """Messages waiting, being worked on, or taken by a process that was killed."""
     client = broker.client
     waiting = sum(client.llen(f'fanfold:{queue}') for queue in (RENDER_QUEUE, ASSEMBLE_QUEUE))
     unacknowledged = sum(client.scard(key) for key in client.scan_iter('fanfold:__acks__.*'))
