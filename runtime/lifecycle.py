@@ -9,7 +9,7 @@ import socket
 import threading
 from typing import Final
 
-#: The kernel may give a signal to another thread than the main one, which alone runs handlers: so it wakes up by itself.
+#: The kernel may give a signal to another thread than the main one, which alone runs handlers: so that one wakes up.
 WAKE_SECONDS: Final = 1.0
 
 
@@ -27,7 +27,7 @@ class StopSignal:
 
 
 def announce_ready() -> None:
-    """Tell whoever started this process: READY=1 to the socket in NOTIFY_SOCKET, as sd_notify(3) does, if there is one."""
+    """Tell whoever started this process: READY=1 to the socket in NOTIFY_SOCKET, as sd_notify(3) does."""
     path = os.environ.get('NOTIFY_SOCKET')
     if not path:
         return

@@ -95,7 +95,9 @@ def test_everything_else_is_refused_and_noted_once(fetcher: BundleFetcher, url: 
     assert note.startswith(url.removeprefix('bundle:'))
 
 
-@pytest.mark.parametrize('url', ['bundle:///inline/0.html', 'bundle:///../inline/0.html', 'bundle:///..%2Finline%2F0.html'])
+@pytest.mark.parametrize(
+    'url', ['bundle:///inline/0.html', 'bundle:///../inline/0.html', 'bundle:///..%2Finline%2F0.html']
+)
 def test_only_files_are_reached_not_what_else_is_in_the_archive(fetcher: BundleFetcher, url: str):
     with pytest.raises(FileNotFoundError):
         fetcher.fetch(url)
