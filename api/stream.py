@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 0.5
 #: least time between two looks, however many nudges come
-PAUSE_SECONDS: Final = 0.02
+PAUSE_SECONDS: Final = 0.005
 
 log = get_logger(__name__)
 

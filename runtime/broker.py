@@ -2,7 +2,7 @@
 
 A message says "this part may be due" and carries ids, nothing else. Losing every message, or
 receiving each one three times, changes nothing but the time: Postgres decides. Hence an empty
-middleware list (no retries, no time limits, no age limits), an idle timeout of 20 ms instead of a
+middleware list (no retries, no time limits, no age limits), an idle timeout of 10 ms instead of a
 second, and no more messages taken than there are threads to work on them.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from runtime.settings import Settings
 
-WORKER_TIMEOUT_MS: Final = 20
+WORKER_TIMEOUT_MS: Final = 10
 RENDER_QUEUE: Final = 'render'
 ASSEMBLE_QUEUE: Final = 'assemble'
 #: kind of batch → (queue, actor) that works its parts
