@@ -13,6 +13,7 @@ from schema.batches import (
     failed_parts_of_batch,
     list_batches,
     painted_parts,
+    painting_outcomes,
 )
 from schema.connection import Pool, Unavailable, open_pool, ping, transact
 from schema.dispatch import due_parts, mark_dispatched
@@ -72,6 +73,7 @@ from schema.rows import (
     LeaseExpiry,
     NewJob,
     NewPart,
+    PaintedOutcome,
     Part,
     PartKey,
     PartStatus,
@@ -103,6 +105,7 @@ __all__ = [
     'LeaseExpiry',
     'NewJob',
     'NewPart',
+    'PaintedOutcome',
     'Part',
     'PartKey',
     'PartStatus',
@@ -144,6 +147,7 @@ __all__ = [
     'next_event_due',
     'open_pool',
     'painted_parts',
+    'painting_outcomes',
     'park_event',
     'ping',
     'prune_events',

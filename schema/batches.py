@@ -13,7 +13,7 @@ from uuid import UUID
 
 from runtime.errors import JobEnded
 from schema.events import announce_batch, write_event
-from schema.rows import Batch, BatchKind, JobStatus, Json, NewPart, Part
+from schema.rows import Batch, BatchKind, JobStatus, Json, NewPart, PaintedOutcome, Part
 from schema.statements import changed, many, run, value
 
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ def painted_parts(conn: Connection[Any], job_id: UUID) -> list[Part]:
 def failed_parts(conn: Connection[Any], job_id: UUID) -> list[Part]:
     """What is missing: for each index without a completed paint part, the one that failed last, in order."""
     return many(conn, Part, 'failed_parts', job_id=job_id)
+
+
+def painting_outcomes(conn: Connection[Any], job_id: UUID) -> list[PaintedOutcome]:
+    """What painting came to: each index that has a completed or a failed part, in order, with counts for its result."""
+    return many(conn, PaintedOutcome, 'painting_outcomes', job_id=job_id)
 
 
 def complete_job(

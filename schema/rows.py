@@ -183,6 +183,24 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaintedOutcome:
+    """What painting one index came to, without the result itself, of which there may be a hundred thousand.
+
+    `items` and `missing` count what the result lists, `first_missing` is the first of the missing ones; 0, 0 and None
+    for a failed part. `failure` is that of a failed part only.
+    """
+
+    part_index: int
+    generation: int
+    spec: Json
+    completed: bool
+    items: int
+    missing: int
+    first_missing: Json | None
+    failure: Json | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedPart:
     """A part that is now leased to the caller, with what it takes to work on it.
 

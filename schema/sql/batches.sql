@@ -69,6 +69,25 @@ SELECT * FROM (
 WHERE status = 'failed'
 ORDER BY part_index;
 
+-- name: painting_outcomes
+-- Per index what painting came to: the completed part of the highest batch, else the failed one; results only as counts.
+SELECT
+    part_index, generation, spec, status = 'completed' AS completed,
+    CASE WHEN jsonb_typeof(result -> 'items') = 'array' THEN jsonb_array_length(result -> 'items') ELSE 0 END AS items,
+    CASE WHEN jsonb_typeof(result -> 'missing') = 'array' THEN jsonb_array_length(result -> 'missing') ELSE 0 END
+        AS missing,
+    result -> 'missing' -> 0 AS first_missing,
+    CASE WHEN status = 'failed' THEN failure END AS failure
+FROM (
+    SELECT DISTINCT ON (part.part_index)
+        part.part_index, part.generation, part.spec, part.status, part.result, part.failure
+    FROM batch JOIN part USING (job_id, batch_no)
+    WHERE batch.job_id = %(job_id)s AND batch.kind = 'paint'
+    ORDER BY part.part_index, (part.status = 'completed') DESC, part.batch_no DESC
+) AS latest
+WHERE status IN ('completed', 'failed')
+ORDER BY part_index;
+
 -- name: list_batches
 -- A job's batches, in order.
 SELECT batch_no, kind, status, total, remaining, created_at, completed_at
