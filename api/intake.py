@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
-from api.bundle import Chunks, Packed, pack
+from api.archive import Chunks, Packed, pack
 from api.content import decode_json, html_fault
 from api.files import Files
 from api.models import Document, JobRequest, parse_job

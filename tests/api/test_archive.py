@@ -5,7 +5,7 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
-from api.bundle import pack
+from api.archive import pack
 
 
 def test_members_come_back_as_they_were_whatever_their_order(tmp_path: Path) -> None:
