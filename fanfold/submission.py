@@ -89,12 +89,7 @@ class _Gathering:
     def _records(self, path: Path) -> str:
         if path == STANDARD_INPUT:
             return self._standard_input('stdin.ndjson')
-        name = self._beside(path)
-        if path.suffix not in {'.json', '.ndjson'}:
-            # Lines of JSON go by many endings; the service knows them by this one.
-            self._files[f'{name}.ndjson'] = self._files.pop(name)
-            name = f'{name}.ndjson'
-        return name
+        return self._beside(path)
 
     def _beside(self, path: Path) -> str:
         """A file that belongs to the documents, wherever it lies."""

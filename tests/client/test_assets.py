@@ -149,10 +149,10 @@ def test_a_template_goes_with_its_records_its_includes_and_its_assets(tmp_path):
         elsewhere__r_jsonl='{"logo": "x.png"}\n',
     )
     submission = gather(Sources(template=tmp_path / 'in/t.html', records=tmp_path / 'elsewhere/r.jsonl'))
-    assert submission.documents == [{'template_file': 't.html', 'records_file': 'extra/1/r.jsonl.ndjson'}]
+    assert submission.documents == [{'template_file': 't.html', 'records_file': 'extra/1/r.jsonl'}]
     assert sorted(submission.files) == [
         'base/frame.html',
-        'extra/1/r.jsonl.ndjson',
+        'extra/1/r.jsonl',
         'logo.png',
         'row.html',
         't.css',
