@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 import schema
+from runtime.errors import ConfigurationError
 from runtime.logs import get_logger
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ class AssemblerMetrics(Collector):
 
 
 def serve_metrics(metrics: AssemblerMetrics, *, host: str, port: int) -> None:
-    """Answer /metrics in a thread until the process ends."""
+    """Answer /metrics in a thread until the process ends. Raises ConfigurationError for an address not to be had."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)
-    start_http_server(port, addr=host, registry=registry)
+    try:
+        start_http_server(port, addr=host, registry=registry)
+    except OSError as error:
+        raise ConfigurationError(f'cannot serve metrics on {host} port {port}: {error.strerror or error}') from error

@@ -133,11 +133,11 @@ class Service:
             self._worker = start_assembling(self._assembler, self._broker)
             self._closing.callback(self._worker.stop, timeout=5_000)
 
-    def serve_metrics(self, port: int) -> None:
+    def serve_metrics(self, port: int, *, host: str = METRICS_HOST) -> None:
         metrics = AssemblerMetrics(
             self.pool, dispatcher=self._dispatcher, reconciler=self._reconciler, sweeper=self._sweeper
         )
-        serve_metrics(metrics, host=METRICS_HOST, port=port)
+        serve_metrics(metrics, host=host, port=port)
 
     def stop(self) -> None:
         """End the loops, let assemblies finish or give them back, and close everything."""
@@ -164,14 +164,24 @@ def await_schema(pool: schema.Pool) -> None:
         never.wait(0.5)
 
 
-def run_assembler(settings: Settings, roles: Sequence[str] = ROLES, *, metrics_port: int | None = None) -> None:
-    """Run until SIGTERM or SIGINT. Raises ConfigurationError for a Redis that may evict messages."""
+def run_assembler(
+    settings: Settings,
+    roles: Sequence[str] = ROLES,
+    *,
+    metrics_port: int | None = None,
+    metrics_host: str = METRICS_HOST,
+) -> None:
+    """Run until SIGTERM or SIGINT.
+
+    Raises ConfigurationError for a Redis that may evict messages, and for an address of the metrics that is not to be
+    had.
+    """
     check_broker_patiently(settings)
     service = Service(settings, roles)
     await_schema(service.pool)
     stop = StopSignal()
     if metrics_port is not None:
-        service.serve_metrics(metrics_port)
+        service.serve_metrics(metrics_port, host=metrics_host)
     service.start()
     announce_ready()
     log.info('assembler ready', roles=', '.join(roles))

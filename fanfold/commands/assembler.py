@@ -17,8 +17,9 @@ def _roles(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 
 @click.command()
 @click.option('--roles', default=','.join(ROLES), callback=_roles, help='Roles of this process.', show_default=True)
-@click.option('--metrics-port', type=click.IntRange(1, 65535), help='Answer /metrics on this port of 127.0.0.1.')
-def command(roles: tuple[str, ...], metrics_port: int | None) -> None:
+@click.option('--metrics-port', type=click.IntRange(1, 65535), help='Answer /metrics on this port.')
+@click.option('--metrics-host', default='127.0.0.1', show_default=True, help='Address to answer /metrics on.')
+def command(roles: tuple[str, ...], metrics_port: int | None, metrics_host: str) -> None:
     """Merge painted parts, dispatch parts, move jobs on and clean up, until SIGTERM."""
     from assembler.service import run_assembler
     from runtime.logs import configure_logs
@@ -26,4 +27,4 @@ def command(roles: tuple[str, ...], metrics_port: int | None) -> None:
 
     settings = load_settings()
     configure_logs(settings, process='assembler')
-    run_assembler(settings, roles, metrics_port=metrics_port)
+    run_assembler(settings, roles, metrics_port=metrics_port, metrics_host=metrics_host)

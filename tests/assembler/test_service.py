@@ -20,7 +20,7 @@ import fanfold.commands.assembler
 import schema
 from assembler.relay import Relay
 from assembler.service import ROLES, Loop, Service, run_loop
-from runtime.errors import BrokerUnavailable
+from runtime.errors import BrokerUnavailable, ConfigurationError
 from runtime.nudge import NudgeListener, Nudger
 from runtime.settings import Settings
 from runtime.storage import Storage
@@ -157,11 +157,11 @@ def test_metrics_say_how_it_does(pool: schema.Pool, settings: Settings) -> None:
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
-    service.serve_metrics(port)
+    service.serve_metrics(port, host='127.0.0.2')
     try:
         assert service._reconciler is not None
         service._reconciler.tick()
-        with urlopen(f'http://127.0.0.1:{port}/metrics') as answer:
+        with urlopen(f'http://127.0.0.2:{port}/metrics') as answer:
             text = answer.read().decode()
     finally:
         service.stop()
@@ -170,6 +170,16 @@ def test_metrics_say_how_it_does(pool: schema.Pool, settings: Settings) -> None:
     assert 'fanfold_stuck_jobs 0.0' in text
     assert 'fanfold_objects_swept_total 0.0' in text
     assert 'fanfold_reconciler_last_run_seconds 1' in text
+
+
+def test_metrics_say_where_they_cannot_be_served(pool: schema.Pool, settings: Settings) -> None:
+    service = Service(settings, ())
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        try:
+            with pytest.raises(ConfigurationError, match='metrics on 127.0.0.1 port'):
+                service.serve_metrics(taken.getsockname()[1])
+        finally:
+            service.stop()
 
 
 def test_the_command_knows_the_roles_of_the_service() -> None:
