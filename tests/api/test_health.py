@@ -66,6 +66,14 @@ def test_paths_nobody_routes_share_one_series(api: httpx.Client) -> None:
     assert 'somewhere' not in text
 
 
+def test_methods_nobody_knows_share_one_series(api: httpx.Client) -> None:
+    for method in ('BREW', 'WHEN'):
+        assert api.request(method, '/v1/jobs').status_code == 405
+    text = api.get('/metrics').text
+    assert 'method="OTHER",route="/v1/jobs",status="405"' in text or 'method="OTHER",route="other",status="405"' in text
+    assert 'BREW' not in text
+
+
 @pytest.mark.parametrize('given', ['abc-123', 'a' * 128])
 def test_request_id_of_the_client_is_kept(api: httpx.Client, given: str) -> None:
     assert api.get('/healthz', headers={'X-Request-ID': given}).headers['x-request-id'] == given
