@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 from urllib.parse import quote
 
+import httpx
+
 from fanfold.client.answers import Job, Part
 from fanfold.client.download import appearing_whole, download
 from fanfold.client.errors import JobNotCompleted, NotSendable, Refused, Unreachable
@@ -117,7 +119,23 @@ class Client:
 
     def retry(self, job: Job | str) -> Job:
         """Render again what failed in a failed job; other states are Refused."""
-        return self._job(self._http.json('POST', f'{_path(job)}/retry'))
+        tries = 0
+
+        def request(http: httpx.Client) -> httpx.Request:
+            nonlocal tries
+            tries += 1
+            return http.build_request('POST', f'{_path(job)}/retry')
+
+        try:
+            return self._job(self._http.read_json(self._http.send(request)))
+        except Refused as error:
+            if tries == 1 or error.problem.status != 409:
+                raise
+            # The answer of an earlier try was lost, and that one may have done it.
+            current = self.get(job)
+            if current.is_finished:
+                raise
+            return current
 
     def delete(self, job: Job | str) -> None:
         """Cancel the job if it is not finished, and remove all it holds."""

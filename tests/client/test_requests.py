@@ -104,6 +104,27 @@ def test_an_answer_that_is_not_json_is_not_fanfold(service, client):
         client.get('a-job')
 
 
+@pytest.mark.parametrize('status', ['queued', 'rendering', 'assembling'])
+def test_a_retry_whose_answer_was_lost_is_believed_from_the_job(service, client, status):
+    service.answers('POST', '/v1/jobs/a-job/retry', PlainTextResponse('Bad Gateway', 502), problem(409, 'conflict'))
+    service.answers('GET', '/v1/jobs/a-job', job_json(status))
+    assert client.retry('a-job').status == status
+
+
+def test_a_retry_that_was_repeated_and_still_does_not_fit_is_refused(service, client):
+    service.answers('POST', '/v1/jobs/a-job/retry', PlainTextResponse('Bad Gateway', 502), problem(409, 'conflict'))
+    service.answers('GET', '/v1/jobs/a-job', job_json('completed'))
+    with pytest.raises(Refused):
+        client.retry('a-job')
+
+
+def test_a_retry_that_is_refused_at_once_is_refused(service, client):
+    service.answers('POST', '/v1/jobs/a-job/retry', problem(409, 'conflict'))
+    with pytest.raises(Refused):
+        client.retry('a-job')
+    assert service.paths() == ['POST /v1/jobs/a-job/retry']
+
+
 def test_a_service_that_never_answered_is_reported_at_once(pauses):
     with socket.create_server(('127.0.0.1', 0)) as taken:
         port = taken.getsockname()[1]
