@@ -25,25 +25,40 @@ class EndedPart:
     """A part that is completed (it has a result) or failed (it has a failure)."""
 
     index: int
-    generation: int
-    spec: dict[str, Any]
     result: dict[str, Any] | None = None
     failure: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaintedPart:
+    """What painting one index came to: so many items, so many of them placeholders; or a failure."""
+
+    index: int
+    generation: int
+    spec: dict[str, Any]
+    items: int = 0
+    missing: int = 0
+    first_missing: dict[str, Any] | None = None
+    failure: dict[str, Any] | None = None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether it is painted, and at least one item is more than a placeholder."""
+        return self.failure is None and self.missing < max(self.items, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """The batch that completed, and what painting came to over all batches of the job.
 
-    `painted` has per index the completed part that counts, `unpainted` those that have none. `assemblies` counts the
-    completed assemble batches, this one included. `retried`: the job had failed at this very point and a client asked
-    for another try.
+    `ended` has the parts of a plan or an assembly, `painting` each index once, whatever batch is meant. `assemblies`
+    counts the completed assemble batches, this one included. `retried`: the job had failed at this very point and a
+    client asked for another try.
     """
 
     kind: Literal['plan', 'layout', 'paint', 'assemble']
-    ended: Sequence[EndedPart]
-    painted: Sequence[EndedPart] = ()
-    unpainted: Sequence[EndedPart] = ()
+    ended: Sequence[EndedPart] = ()
+    painting: Sequence[PaintedPart] = ()
     assemblies: int = 0
     retried: bool = False
 
@@ -109,14 +124,17 @@ def _after_plan(progress: Progress) -> Step:
 
 
 def _after_paint(progress: Progress) -> Step:
-    indexes = sorted(part.index for part in (*progress.painted, *progress.unpainted))
+    painting = sorted(progress.painting, key=lambda part: part.index)
+    indexes = [part.index for part in painting]
     if indexes != list(range(len(indexes))) or not indexes:
         raise ValueError(f'painting left the parts {indexes}')
-    if any(_has_content(part) for part in progress.painted):
+    if any(part.has_content for part in painting):
         return NextBatch(kind='assemble', job_status='assembling', parts=[PlannedPart(index=0)])
-    if progress.unpainted:
-        return _failed_with(progress.unpainted[0])
-    return _fail('render-error', f'nothing could be rendered; first: {_missing(progress.painted[0])[0]["detail"]}')
+    for part in painting:
+        if part.failure is not None:
+            return Fail(failure=part.failure)
+    first = painting[0].first_missing or {}
+    return _fail('render-error', f'nothing could be rendered; first: {first.get("detail", "")}')
 
 
 def _after_assemble(progress: Progress) -> Step:
@@ -136,21 +154,12 @@ def _repair(progress: Progress, damaged: Sequence[int]) -> Step:
         named = ', '.join(map(str, damaged))
         detail = f'painted parts were missing or damaged, again after {REPAIR_ROUNDS} repairs: {named}'
         return _fail('part-object-damaged', detail, parts=list(damaged))
-    painted = {part.index: part for part in progress.painted}
+    painted = {part.index: part for part in progress.painting if part.failure is None}
     parts = [
         PlannedPart(index=index, spec=painted[index].spec, generation=painted[index].generation + 1)
         for index in damaged
     ]
     return NextBatch(kind='paint', job_status='rendering', parts=parts)
-
-
-def _missing(part: EndedPart) -> list[dict[str, Any]]:
-    return (part.result or {}).get('missing') or []
-
-
-def _has_content(part: EndedPart) -> bool:
-    """Whether at least one item of a painted part is more than a placeholder."""
-    return len(_missing(part)) < len((part.result or {}).get('items') or [None])
 
 
 def _failed_with(part: EndedPart) -> Fail:

@@ -3,7 +3,9 @@
 For a batch-completed event it reads the completed, hence immutable, batch, computes the next step outside
 any transaction, and applies it in one: lock the job, note the event as processed, write the next batch or
 the final state with its event, mark the event sent. A duplicate, or an event of a job that has ended,
-finds nothing to do. An event that fails ADVANCE_TRIES times fails its job and is parked.
+finds nothing to do. An event that fails ADVANCE_TRIES times fails its job and is parked; so is one that was
+claimed so often without an outcome, because it takes the process with it. Events are claimed one by one, so that
+no other is charged for that.
 
 Events that tell of a job's end (job-completed, job-failed, job-cancelled) have no consumer yet; they are
 marked sent and kept until they are pruned.
@@ -15,7 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import schema
-from assembler.advance import Complete, EndedPart, Fail, NextBatch, Progress, Step, next_step
+from assembler.advance import Complete, EndedPart, Fail, NextBatch, PaintedPart, Progress, Step, next_step
 from runtime.errors import Problem
 from runtime.logs import bind, get_logger
 
@@ -40,18 +42,27 @@ class Relay:
 
     def tick(self) -> bool:
         """Handle the events that wait; whether there may be more. Raises schema.Unavailable."""
-        events = schema.transact(self._pool, schema.claim_events, limit=EVENTS_AT_ONCE, lease=CLAIM_LEASE)
-        for event in events:
+        for handled in range(EVENTS_AT_ONCE):
+            events = schema.transact(self._pool, schema.claim_events, limit=1, lease=CLAIM_LEASE)
+            if not events:
+                if handled > 1:
+                    self._nudger.nudge('parts', 'jobs')
+                return False
+            [event] = events
             with bind(job_id=event.job_id, event=event.event_key):
                 self._handle(event)
-        if events:
-            self._nudger.nudge('parts', 'jobs')
-        return len(events) == EVENTS_AT_ONCE
+            if handled == 0:  # a job that is alone does not wait for a look at what else there is
+                self._nudger.nudge('parts', 'jobs')
+        self._nudger.nudge('parts', 'jobs')
+        return True
 
     def _handle(self, event: schema.Event) -> None:
         if event.type != 'batch-completed':
             schema.transact(self._pool, schema.mark_sent, event.id)
             log.info(event.type)
+            return
+        if event.attempts > ADVANCE_TRIES:
+            self._give_up(event, f'was begun {ADVANCE_TRIES} times and never came to an end')
             return
         try:
             step = next_step(schema.transact(self._pool, read_progress, event))
@@ -69,8 +80,11 @@ class Relay:
             pause = RETRY_BASE * 2**event.attempts
             schema.transact(self._pool, schema.release_event, event.id, available_in=pause)
             return
-        log.error('advance failed for good; the event is parked', attempt=event.attempts, exc_info=error)
-        detail = f'after {event.attempts} tries: {type(error).__name__}: {error}'
+        self._give_up(event, f'{type(error).__name__}: {error}', error)
+
+    def _give_up(self, event: schema.Event, why: str, error: Exception | None = None) -> None:
+        log.error('advance failed for good; the event is parked', attempt=event.attempts, why=why, exc_info=error)
+        detail = f'after {min(event.attempts, ADVANCE_TRIES)} tries: {why}'
         failure = Problem(name='advance-failed', detail=detail, extra={'batch': event.batch_no}).to_json()
         schema.transact(self._pool, fail_and_park, event, failure)
 
@@ -80,30 +94,31 @@ def read_progress(conn: Connection[Any], event: schema.Event) -> Progress:
     job_id, batch_no = event.job_id, event.batch_no
     batches = [batch for batch in schema.list_batches(conn, job_id) if batch.batch_no <= batch_no]
     kind = batches[-1].kind
-    if kind == 'plan':
-        painted, unpainted = [], []
-    else:
-        painted, unpainted = schema.painted_parts(conn, job_id), schema.failed_parts(conn, job_id)
+    ended: list[schema.Part] = []
+    if kind != 'paint':  # of painting there may be thousands of results, each of many records: counts will do
+        ended += schema.completed_parts(conn, job_id, batch_no)
+        ended += schema.failed_parts_of_batch(conn, job_id, batch_no)
     return Progress(
         kind=kind,
-        ended=[
-            *map(ended_part, schema.completed_parts(conn, job_id, batch_no)),
-            *map(ended_part, schema.failed_parts_of_batch(conn, job_id, batch_no)),
-        ],
-        painted=[ended_part(part) for part in painted],
-        unpainted=[ended_part(part) for part in unpainted],
+        ended=[EndedPart(index=part.key.part_index, result=part.result, failure=part.failure) for part in ended],
+        painting=[] if kind == 'plan' else [painted_part(found) for found in schema.painting_outcomes(conn, job_id)],
         assemblies=sum(batch.kind == 'assemble' and batch.status == 'completed' for batch in batches),
         retried=event.event_key != f'batch-completed:{job_id}:{batch_no}',
     )
 
 
-def ended_part(part: schema.Part) -> EndedPart:
-    return EndedPart(
-        index=part.key.part_index,
-        generation=part.generation,
-        spec=part.spec,
-        result=part.result,
-        failure=part.failure,
+def painted_part(found: schema.PaintedOutcome) -> PaintedPart:
+    failure = found.failure
+    if failure is None and not found.completed:
+        raise ValueError(f'part {found.part_index} has neither a result nor a failure')
+    return PaintedPart(
+        index=found.part_index,
+        generation=found.generation,
+        spec=found.spec,
+        items=found.items,
+        missing=found.missing,
+        first_missing=found.first_missing,
+        failure=failure,
     )
 
 

@@ -1,29 +1,37 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from assembler.advance import Complete, EndedPart, Fail, NextBatch, Progress, next_step
+from assembler.advance import Complete, EndedPart, Fail, NextBatch, PaintedPart, Progress, next_step
 
 WHY = {'type': 'urn:fanfold:memory-limit', 'title': 'no', 'detail': 'because'}
 RESULT = {'key': 'k', 'sha256': 's', 'bytes': 9, 'pages': 3, 'missing': []}
 
 
-def part(index: int = 0, generation: int = 0, **result: Any) -> EndedPart:
-    return EndedPart(index=index, generation=generation, spec={'first_item': index}, result=result)
+def part(**result: Any) -> EndedPart:
+    return EndedPart(index=0, result=result)
 
 
-def lost(index: int = 0) -> EndedPart:
-    return EndedPart(index=index, generation=0, spec={'first_item': index}, failure=WHY)
-
-
-def painted(*missing_items: int) -> list[EndedPart]:
+def painted(*missing_items: int) -> list[PaintedPart]:
     """One part of two items for each argument, so many of which are placeholders."""
     return [
-        part(index, items=[[0, 0, 1], [0, 1, 1]], missing=[{'record': 0, 'detail': 'bad'}] * missing)
+        PaintedPart(
+            index=index,
+            generation=0,
+            spec={'first_item': index},
+            items=2,
+            missing=missing,
+            first_missing={'record': 0, 'detail': 'bad'} if missing else None,
+        )
         for index, missing in enumerate(missing_items)
     ]
+
+
+def lost(index: int) -> PaintedPart:
+    return PaintedPart(index=index, generation=0, spec={'first_item': index}, failure=WHY)
 
 
 def test_a_plan_is_followed_by_painting_its_parts() -> None:
@@ -46,28 +54,28 @@ def test_an_empty_plan_is_nothing_to_print() -> None:
 
 @pytest.mark.parametrize('kind', ['plan', 'assemble'])
 def test_a_failed_plan_or_assembly_fails_the_job_with_its_reason(kind: Any) -> None:
-    assert next_step(Progress(kind=kind, ended=[lost()])) == Fail(failure=WHY)
+    assert next_step(Progress(kind=kind, ended=[EndedPart(index=0, failure=WHY)])) == Fail(failure=WHY)
 
 
 def test_painting_is_followed_by_assembly() -> None:
-    step = next_step(Progress(kind='paint', ended=painted(0, 0), painted=painted(0, 0)))
+    step = next_step(Progress(kind='paint', painting=painted(0, 0)))
 
     assert isinstance(step, NextBatch)
     assert (step.kind, step.job_status, len(step.parts)) == ('assemble', 'assembling', 1)
 
 
 def test_what_is_missing_does_not_stop_the_rest() -> None:
-    step = next_step(Progress(kind='paint', ended=[], painted=painted(2, 1), unpainted=[lost(2)]))
+    step = next_step(Progress(kind='paint', painting=[*painted(2, 1), lost(2)]))
 
     assert isinstance(step, NextBatch)
 
 
 def test_a_job_of_which_nothing_was_painted_fails() -> None:
-    assert next_step(Progress(kind='paint', ended=[], unpainted=[lost(0), lost(1)])) == Fail(failure=WHY)
+    assert next_step(Progress(kind='paint', painting=[lost(0), lost(1)])) == Fail(failure=WHY)
 
 
 def test_a_job_of_nothing_but_placeholders_fails() -> None:
-    step = next_step(Progress(kind='paint', ended=[], painted=painted(2, 2)))
+    step = next_step(Progress(kind='paint', painting=painted(2, 2)))
 
     assert isinstance(step, Fail)
     assert step.failure['type'] == 'urn:fanfold:render-error'
@@ -76,7 +84,7 @@ def test_a_job_of_nothing_but_placeholders_fails() -> None:
 
 def test_a_part_that_nobody_accounts_for_is_an_error() -> None:
     with pytest.raises(ValueError, match=r'left the parts \[1\]'):
-        next_step(Progress(kind='paint', ended=[], painted=painted(0, 0)[1:]))
+        next_step(Progress(kind='paint', painting=painted(0, 0)[1:]))
 
 
 def test_assembly_completes_the_job() -> None:
@@ -86,8 +94,9 @@ def test_assembly_completes_the_job() -> None:
 
 
 def test_damaged_parts_are_painted_again_under_their_index_and_a_new_generation() -> None:
-    before = [part(0), part(1, generation=1), part(2)]
-    step = next_step(Progress(kind='assemble', ended=[part(repair=[1])], painted=before, assemblies=1))
+    before = painted(0, 0, 0)
+    before[1] = replace(before[1], generation=1)
+    step = next_step(Progress(kind='assemble', ended=[part(repair=[1])], painting=before, assemblies=1))
 
     assert isinstance(step, NextBatch)
     assert (step.kind, step.job_status) == ('paint', 'rendering')
@@ -95,10 +104,10 @@ def test_damaged_parts_are_painted_again_under_their_index_and_a_new_generation(
 
 
 def test_after_three_repairs_the_job_fails_and_names_the_parts() -> None:
-    ended, before = [part(repair=[0, 2])], [part(0), part(1), part(2)]
+    ended, before = [part(repair=[0, 2])], painted(0, 0, 0)
 
     steps = [
-        next_step(Progress(kind='assemble', ended=ended, painted=before, assemblies=round)) for round in (1, 2, 3, 4)
+        next_step(Progress(kind='assemble', ended=ended, painting=before, assemblies=round)) for round in (1, 2, 3, 4)
     ]
 
     assert [type(step) for step in steps] == [NextBatch, NextBatch, NextBatch, Fail]
@@ -108,6 +117,8 @@ def test_after_three_repairs_the_job_fails_and_names_the_parts() -> None:
 
 
 def test_a_retry_of_a_job_that_failed_damaged_repairs_once_more() -> None:
-    step = next_step(Progress(kind='assemble', ended=[part(repair=[0])], painted=[part(0)], assemblies=4, retried=True))
+    step = next_step(
+        Progress(kind='assemble', ended=[part(repair=[0])], painting=painted(0), assemblies=4, retried=True)
+    )
 
     assert isinstance(step, NextBatch)

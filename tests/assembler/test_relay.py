@@ -232,24 +232,16 @@ def test_an_advance_that_keeps_failing_fails_its_job_and_parks_the_event(
     conn: Conn, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, healthy = planned(conn, relay), planned(conn, relay)
-    monkeypatch.setattr(relay_module, 'RETRY_BASE', timedelta())
-    original = next_step
+    original = read_progress
 
-    def stumble(progress: Any) -> Any:
-        if stumbles(progress):
+    def stumble(conn: Conn, event: schema.Event) -> Any:
+        if event.job_id == broken.job_id:
             raise RuntimeError('a bug')
-        return original(progress)
+        return original(conn, event)
 
-    # the two plans differ in nothing but their order
-    seen: list[Any] = []
-
-    def stumbles(progress: Any) -> bool:
-        seen.append(progress)
-        return len(seen) != 2
-
-    monkeypatch.setattr(relay_module, 'next_step', stumble)
-    for _ in range(ADVANCE_TRIES):
-        relay.tick()
+    monkeypatch.setattr(relay_module, 'RETRY_BASE', timedelta())
+    monkeypatch.setattr(relay_module, 'read_progress', stumble)
+    relay.tick()
 
     assert job(conn, healthy).status == 'rendering'
     failure = job(conn, broken).failure
@@ -259,6 +251,48 @@ def test_an_advance_that_keeps_failing_fails_its_job_and_parks_the_event(
     assert schema.get_gauges(conn).events_parked == 1
     relay.tick()
     assert schema.unsent_count(conn) == 0, 'its job-failed event was sent, the parked one does not wait'
+
+
+def test_an_event_that_takes_its_relay_with_it_is_given_up_and_the_others_are_not_charged(
+    conn: Conn, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison, healthy = planned(conn, relay), planned(conn, relay)
+    monkeypatch.setattr(relay_module, 'CLAIM_LEASE', timedelta())
+    begun = []
+
+    class Killed(BaseException):
+        pass
+
+    def kill(conn: Conn, event: schema.Event) -> Any:
+        begun.append(event.job_id)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(relay_module, 'read_progress', kill)
+        for _ in range(ADVANCE_TRIES):
+            with pytest.raises(Killed):
+                relay.tick()
+        assert begun == [poison.job_id] * ADVANCE_TRIES
+    relay.tick()
+
+    failure = job(conn, poison).failure
+    assert failure is not None
+    assert failure['type'] == 'urn:fanfold:advance-failed'
+    assert schema.get_gauges(conn).events_parked == 1
+    assert job(conn, healthy).status == 'rendering'
+
+
+def test_advance_reads_no_results_of_painting(conn: Conn, relay: Relay, pool: schema.Pool) -> None:
+    key = planned(conn, relay)
+    relay.tick()
+    for index in range(2):
+        completed(conn, at(key, 1, index), items=[[0, number, 1] for number in range(3)])
+    [event] = [event for event in schema.claim_events(conn, limit=9, lease=CLAIM_LEASE) if event.job_id == key.job_id]
+
+    progress = schema.transact(pool, read_progress, event)
+
+    assert progress.ended == []
+    assert [(part.index, part.items, part.missing) for part in progress.painting] == [(0, 3, 0), (1, 3, 0)]
 
 
 def test_the_end_of_a_job_is_kept_as_an_event_until_it_is_pruned(conn: Conn, relay: Relay) -> None:
