@@ -6,6 +6,7 @@ A file holds statements, each headed by `-- name: …` and a line or more of des
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Row = TypeVar('Row', bound=DataclassInstance)
 
 HEADER: Final = re.compile(r'^-- name: (\w+)\n((?:-- .+\n)+)', re.MULTILINE)
+#: what a string of Python may hold and one of jsonb may not
+UNSTORABLE: Final = re.compile(r'[\x00\ud800-\udfff]')
 PLACE: Final = frozenset({'job_id', 'batch_no', 'part_index'})
 
 
@@ -46,7 +49,7 @@ def run(conn: Connection[Any], name: str, /, **params: Any) -> Cursor[TupleRow]:
     """Execute a statement; dicts and lists of dicts become jsonb, a `key` its three columns."""
     if (key := params.pop('key', None)) is not None:
         params.update(job_id=key.job_id, batch_no=key.batch_no, part_index=key.part_index)
-    adapted = {field: Jsonb(value) if is_json(value) else value for field, value in params.items()}
+    adapted = {field: Jsonb(value, dumps) if is_json(value) else value for field, value in params.items()}
     return conn.execute(STATEMENTS[name], adapted)
 
 
@@ -91,3 +94,21 @@ def row_maker(kind: type[Row], cursor: Cursor[Any]) -> Callable[[Sequence[Any]],
 
 def is_json(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
+
+
+def dumps(value: Any) -> str:
+    """JSON that jsonb takes: U+0000 and lone surrogates, which documents bring along, become U+FFFD."""
+    text = json.dumps(value)
+    # All that is not ASCII is escaped, so two looks tell whether there may be anything to replace.
+    return json.dumps(storable(value)) if '\\u0000' in text or '\\ud' in text else text
+
+
+def storable(value: Any) -> Any:
+    match value:
+        case str():
+            return UNSTORABLE.sub('\ufffd', value)
+        case dict():
+            return {storable(key): storable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [*map(storable, value)]
+    return value

@@ -14,6 +14,7 @@ import schema
 from runtime.errors import ConflictingCompletion, UnknownPart
 from schema import Completion, Failed, PartKey
 from tests.schema.given import (
+    BUDGET,
     LEASE,
     WHY,
     claimed,
@@ -328,3 +329,15 @@ def test_the_database_refuses(conn: Conn, nonsense: str) -> None:
 
     with pytest.raises(CheckViolation):
         conn.execute(nonsense.encode())
+
+
+def test_what_jsonb_cannot_hold_is_replaced_in_results_and_failures(conn: Conn) -> None:
+    keys = painting(conn, 2, 'partial', claim=True)
+    odd = {'war\x00ning': ['a\ud800b', ('\udfff', 'C:\\u0000', 'naïve 😀')], 'n': {'deep': 'x\x00'}}
+    plain = {'war\ufffdning': ['a\ufffdb', ['\ufffd', 'C:\\u0000', 'naïve 😀']], 'n': {'deep': 'x\ufffd'}}
+
+    completed(conn, keys[0], **odd)
+    schema.fail_part(conn, keys[1], epoch=1, failure={'detail': '\x00'}, charge='attempt', permanent=True, **BUDGET)
+
+    assert part_at(conn, keys[0]).result == {'pages': 1, **plain}
+    assert part_at(conn, keys[1]).failure == {'detail': '\ufffd'}
