@@ -13,21 +13,24 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias,
 
 from psycopg import Connection, IsolationLevel, OperationalError
 from psycopg.errors import DeadlockDetected, SerializationFailure
-from psycopg_pool import ConnectionPool
+
+from schema.pool import FrankPool, PatientConnection
 
 if TYPE_CHECKING:
     from psycopg.rows import TupleRow
 
 P = ParamSpec('P')
 T = TypeVar('T')
-Pool: TypeAlias = 'ConnectionPool[Connection[TupleRow]]'
+Pool: TypeAlias = FrankPool
 
 #: what is raised when the database is away, or gives up on a statement for reasons of its own
 Unavailable: Final = (OperationalError,)
 #: how often a transaction is run again after a conflict
 CONFLICTS_BORNE: Final = 50
-#: a process that stops in the middle of a transaction must not keep its locks
-SESSION_OPTIONS: Final = '-c idle_in_transaction_session_timeout=10s -c lock_timeout=30s -c timezone=UTC'
+#: a process that stops in the middle of a transaction must not keep its locks; no statement of ours takes a minute
+SESSION_OPTIONS: Final = (
+    '-c idle_in_transaction_session_timeout=10s -c lock_timeout=30s -c statement_timeout=60s -c timezone=UTC'
+)
 
 
 def open_pool(
@@ -41,15 +44,15 @@ def open_pool(
 ) -> Pool:
     """A pool that connects in the background: it opens also while the database is away.
 
-    Taking a connection then raises one of Unavailable after `timeout` seconds. Connections are
-    checked when taken, so that a restarted server is met by fresh ones. `name` shows in
-    pg_stat_activity.
+    Taking a connection then raises one of Unavailable after `timeout` seconds, which says why.
+    Connections are checked when taken, so that a restarted server is met by fresh ones; a server
+    that falls silent is waited for no longer than schema.pool says. `name` shows in pg_stat_activity.
     """
 
-    def configure(conn: Connection[TupleRow]) -> None:
+    def configure(conn: PatientConnection) -> None:
         conn.isolation_level = isolation
 
-    return ConnectionPool(
+    return FrankPool(
         url,
         kwargs={
             'autocommit': True,
@@ -64,7 +67,6 @@ def open_pool(
         # Giving up soon lets the next caller start a new attempt at once, instead of waiting out a back-off.
         reconnect_timeout=2.0,
         configure=configure,
-        check=ConnectionPool.check_connection,
         open=True,
     )
 
