@@ -1,8 +1,10 @@
 """The dispatcher: tells workers about due parts, through Redis, fair over tenants and jobs.
 
 A message is a hint and may get lost; a part that nobody claimed is sent again after a while. So nothing
-here waits for Redis: where it is away, the parts stay due. A queue that nobody reads is not filled
-further, else an outage of all workers would pile up the same hints over and over.
+here waits for Redis: where it is away, the parts stay due. Only so many parts are told at a time, over all
+jobs, since a queue is first come, first served: what is in it is ahead of a job that comes now. A queue
+that nobody reads is not filled further, else an outage of all workers would pile up the same hints over and
+over.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Dispatcher:
             self._pool,
             schema.due_parts,
             window=self._settings.dispatch_window,
+            total_window=self._settings.dispatch_total,
             limit=PARTS_AT_ONCE,
             resend_after=timedelta(seconds=self._settings.resend_seconds),
         )

@@ -73,6 +73,10 @@ class Settings(BaseSettings):
     scratch_dir: Path | None = Field(None, description='folder for temporary files; unset: the system one')
 
     dispatch_window: Positive = Field(16, description='parts of one job that are dispatched at the same time')
+    dispatch_total: Positive = Field(
+        256,
+        description='parts of all jobs that are dispatched at the same time; at least twice the threads of all workers',
+    )
     dispatch_seconds: Seconds = Field(0.5, description='longest pause between two looks for due parts')
     resend_seconds: Seconds = Field(10, description='a part that nobody claimed is dispatched again after this')
     relay_seconds: Seconds = Field(0.5, description='longest pause between two looks for events')

@@ -16,7 +16,7 @@ from assembler.dispatcher import Dispatcher
 from runtime.broker import ASSEMBLE_QUEUE, RENDER_QUEUE, make_broker
 from runtime.errors import BrokerUnavailable
 from runtime.settings import Settings
-from tests.assembler.given import claimed, part_at, plan_key, running_parts, submitted
+from tests.assembler.given import claimed, completed, part_at, plan_key, running_parts, submitted
 
 Conn = Connection[TupleRow]
 
@@ -76,6 +76,26 @@ def test_a_large_job_does_not_starve_a_small_one(conn: Conn, dispatcher: Dispatc
     sent = hints(broker)
     assert len(sent) == dispatcher._settings.dispatch_window + 1
     assert (str(small.job_id), 0, 0) in sent[:2]
+
+
+def test_many_large_jobs_of_a_tenant_do_not_bury_a_later_small_one(
+    conn: Conn, dispatcher: Dispatcher, broker: RedisBroker
+) -> None:
+    large = [running_parts(conn, 16) for _ in range(100)]
+    while dispatcher.tick():
+        pass
+    told = hints(broker)
+    assert len(told) == dispatcher._settings.dispatch_total < 16 * len(large)
+    small = plan_key(submitted(conn))
+    dispatcher.tick()
+    assert hints(broker) == [], 'the queue has enough'
+
+    [done] = [key for keys in large for key in keys if (str(key.job_id), key.batch_no, key.part_index) == told[0]]
+    claimed(conn, done)
+    completed(conn, done)
+    dispatcher.tick()
+
+    assert hints(broker) == [(str(small.job_id), 0, 0)]
 
 
 def test_a_part_that_nobody_claimed_is_told_again(conn: Conn, dispatcher: Dispatcher, broker: RedisBroker) -> None:
