@@ -1,7 +1,8 @@
 """What a forked child of the zygote does: takes on its limits, runs one function, reports, and leaves.
 
 It says one JSON object a line on its channel: `{"at": position}` while it works, then exactly one of
-`{"done": result}`, `{"refused": problem}` and `{"died": reason, "detail": …}`. It leaves by os._exit only:
+`{"done": result}`, `{"refused": problem}` and `{"died": reason, "detail": …}`. With each position the limit on
+CPU time begins anew, so that it holds for one document and not for all of a run. A child leaves by os._exit only:
 an ordinary exit would run what the zygote has registered and remove files that are not the child's.
 """
 
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from renderer.faults import is_of_host
 from runtime.errors import Refusal
 
 REQUEST_FILE: Final = 'request.json'
@@ -65,8 +67,11 @@ def run_child(folder: Path, channel: socket.socket, parent: int) -> NoReturn:
         _limit(request['memory_bytes'], request['cpu_seconds'])
         channel.sendall(_serve(request, channel))
         status = 0
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        if isinstance(error, OSError):  # before it came to the work: its folder is gone, or there is no space
+            with contextlib.suppress(OSError):
+                channel.sendall(_line({'died': 'host', 'detail': f'{type(error).__name__}: {error}'}))
         status = 1
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -78,6 +83,7 @@ def _serve(request: dict[str, Any], channel: socket.socket) -> bytes:
     """Run the entry; its last word."""
 
     def report(position: Any) -> None:
+        _allow_cpu(request['cpu_seconds'])
         channel.sendall(_line({'at': position}))
 
     try:
@@ -92,7 +98,9 @@ def _serve(request: dict[str, Any], channel: socket.socket) -> bytes:
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             return OUT_OF_MEMORY
         traceback.print_exc()
-        return _line({'died': 'crashed', 'detail': f'{type(error).__name__}: {error}'})
+        # a document's own files are in the archive, so it is the worker's that were not found
+        of_host = is_of_host(error) or isinstance(error, FileNotFoundError)
+        return _line({'died': 'host' if of_host else 'crashed', 'detail': f'{type(error).__name__}: {error}'})
 
 
 def _line(value: dict[str, Any]) -> bytes:
@@ -113,11 +121,20 @@ def _redirect(folder: Path) -> None:
 
 def _limit(memory_bytes: int, cpu_seconds: float) -> None:
     memory = data_bytes() + memory_bytes
-    cpu = math.ceil(cpu_seconds)
     _lower(resource.RLIMIT_DATA, memory, memory + RESERVE_BYTES)
-    _lower(resource.RLIMIT_CPU, cpu, cpu + 5)
+    _allow_cpu(cpu_seconds)
     _lower(resource.RLIMIT_CORE, 0, 0)
     _lower(resource.RLIMIT_FSIZE, FILE_BYTES, FILE_BYTES)
+
+
+def _allow_cpu(seconds: float) -> None:
+    """From now on so many seconds of CPU time, rounded up to whole ones."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, highest = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (soft if highest == resource.RLIM_INFINITY else min(soft, highest), highest)
+    )
 
 
 def _lower(kind: int, soft: int, hard: int) -> None:

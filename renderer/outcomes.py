@@ -37,8 +37,9 @@ class Refused:
 class Died:
     """The child ended without a result.
 
-    `reason` is that of a kill (lease-lost, draining, wall-limit, memory-limit), a limit it ran into (memory-limit,
-    cpu-limit), press-died, killed (from outside, by `signal`) or crashed.
+    `reason` is that of a kill (lease-lost, draining, deadline, wall-limit, memory-limit), a limit it ran into
+    (memory-limit, cpu-limit), host (no space, no descriptors, …), press-died, killed (from outside, by `signal`) or
+    crashed.
     """
 
     reason: str
@@ -93,6 +94,7 @@ def _reason(ending: Ending, word: dict[str, Any], number: int | None, printed: s
         'memory-limit': memory,
         'lease-lost': 'the part is no longer ours',
         'draining': 'the worker is stopping',
+        'deadline': 'the job has no time left',
     }
     if ending.killed_for is not None:
         return ending.killed_for, texts[ending.killed_for]

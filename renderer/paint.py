@@ -24,6 +24,7 @@ from PIL import Image
 
 from renderer import weasy
 from renderer.archive import INLINE, Archive, read_text
+from renderer.faults import is_of_host
 from renderer.fetch import BundleFetcher, file_url
 from renderer.notices import Notices
 from renderer.records import Records
@@ -32,17 +33,16 @@ from renderer.sources import HtmlDocument, Item, JobSpec, Metadata, TemplateDocu
 from renderer.templates import Template
 from runtime.errors import Problem, Refusal
 
-Report = Callable[[tuple[int, int | None]], None]
+#: is told the item that comes next, or None where what follows belongs to no item
+Report = Callable[[tuple[int, int | None] | None], None]
 
-#: failures of the host, not of the document
-HOST_ERRORS: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG, errno.ENOMEM}
-)
+#: limits of the child, which are not for the document to answer for
+LIMIT_ERRORS: Final = frozenset({errno.EFBIG, errno.ENOMEM})
 
 #: what a first document would otherwise import, in each child again
 LOADED_LATE: Final = ('decimal', 'email.contentmanager', 'email.policy', 'encodings.cp437', 'encodings.utf_8_sig')
 
-PLACEHOLDER: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Missing page</title>
+PLACEHOLDER: Final = """<!doctype html><html lang="en"><meta charset="utf-8">
 <style>
   @page {{ margin: 3cm }}
   body {{ font: 12pt/1.5 sans-serif; border: 1pt solid; padding: 1cm; bookmark-level: none }}
@@ -166,6 +166,7 @@ class Painting:
             outcome.add(item, len(document.pages), problem)
             self._typesetter.tidy(len(document.pages))
             del document
+        report(None)
         volume.close()
 
     def _bind(self, volume: weasy.Volume, document: Any, item: Item) -> None:
@@ -232,7 +233,7 @@ def _refusing(item: Item) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in HOST_ERRORS:
+        if is_of_host(error) or (isinstance(error, OSError) and error.errno in LIMIT_ERRORS):
             raise
         detail = f'{_name(item)}: {type(error).__name__}: {error}'
         raise Refusal(_placed(Problem(name='render-error', detail=detail), item)) from error

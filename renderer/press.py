@@ -1,9 +1,10 @@
 """The press: runs functions in forked children that may be killed, and says how each of them ended.
 
 A Press belongs to one worker process and owns a zygote, which it starts again should it die. One thread of
-the press talks to the zygote and to all children, and kills those that are past their wall deadline. Each
-child has a folder of its own, which the press removes when the child has ended, however it ended. Nothing
-outlives the process that owns the press, not even after SIGKILL.
+the press talks to the zygote and to all children, and kills those that are past their wall deadline, which
+begins anew with each position a child reports. A zygote that leaves an order unanswered is killed, and takes
+its children along. Each child has a folder of its own, which the press removes when the child has ended,
+however it ended. Nothing outlives the process that owns the press, not even after SIGKILL.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from renderer.child import LOG_FILE, REQUEST_FILE
-from renderer.outcomes import ChildOutcome, Died, Ending, Painted, Refused, judge
+from renderer.child import REQUEST_FILE
+from renderer.children import BROKEN, LOOK_SECONDS, Child, Reason
+from renderer.environment import environment
+from renderer.outcomes import ChildOutcome, Died, Painted, Refused, judge
 from renderer.requests import ChildRequest, Limits, RenderRequest, Request
 from runtime.errors import Retryable
 from runtime.logs import get_logger
@@ -35,21 +38,14 @@ __all__ = [
     'Refused', 'RenderRequest',
 ]  # fmt: skip
 
-Reason = Literal['lease-lost', 'wall-limit', 'memory-limit', 'draining']
-
 #: how long `start` waits for a zygote
 START_PATIENCE_SECONDS: Final = 60.0
 STOP_PATIENCE_SECONDS: Final = 5.0
+#: a zygote that has not answered an order for so long is stuck
+ANSWER_PATIENCE_SECONDS: Final = 5.0
+#: a press whose zygote does not start so many times in a row is broken
+STARTS_TRIED: Final = 2
 NOT_STARTED: Final = 'the zygote did not start; what it printed says why'
-#: what a child prints that goes to the log, from its end
-LOGGED_BYTES: Final = 4_096
-#: all that children get from the environment; no settings, no secrets
-PASSED_ON: Final = frozenset({
-    'PATH', 'HOME', 'USER', 'LANG', 'LANGUAGE', 'TZ', 'LD_LIBRARY_PATH', 'PYTHONPATH', 'VIRTUAL_ENV',
-    'SOURCE_DATE_EPOCH', 'XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'XDG_DATA_HOME', 'XDG_DATA_DIRS',
-})  # fmt: skip
-PASSED_ON_PREFIXES: Final = ('LC_', 'FONTCONFIG_', 'PANGO')
-
 log = get_logger(__name__)
 
 
@@ -57,39 +53,20 @@ class PressUnavailable(Retryable):
     """No zygote could be started, or the press is closed."""
 
 
-class Child:
-    """One request being served. Thread-safe."""
-
-    def __init__(self, press: Press, number: int, request: ChildRequest, folder: Path) -> None:
-        self._press = press
-        self._number = number
-        self._request = request
-        self._folder = folder
-        self._ending = Ending(limits=request.limits)
-        self._started = threading.Event()
-        self._ended = threading.Event()
-        self._outcome: ChildOutcome | None = None
-        self._unavailable: str | None = None
-        self._channel: socket.socket | None = None
-        self._unread = b''
-        self._deadline: float | None = None
-        self.pid = 0
-        self.position: tuple[int, int | None] | None = None
-
-    def kill(self, reason: Reason) -> None:
-        """Kill the child with all it may have started. The first reason given is the one it died of."""
-        self._press._kill(self, reason)
-
-    def wait(self, timeout: float | None = None) -> ChildOutcome | None:
-        """How the child ended; None if it has not within the timeout."""
-        self._ended.wait(timeout)
-        return self._outcome
-
-
 class Press:
-    """Starts children. `preload` is called in the zygote before it forks anything. Thread-safe."""
+    """Starts children. `preload` is called in the zygote before it forks anything. Thread-safe.
 
-    def __init__(self, *, scratch: Path, preload: str = 'renderer.paint:preload') -> None:
+    `on_broken` is told why, in the press's thread, when the press cannot start children and will not recover.
+    """
+
+    def __init__(
+        self,
+        *,
+        scratch: Path,
+        preload: str = 'renderer.paint:preload',
+        on_broken: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._on_broken = on_broken
         self._scratch = ScratchFolder(scratch, prefix='press-')
         self._folder = self._scratch.path
         self._preload = preload
@@ -103,6 +80,7 @@ class Press:
         self._control: socket.socket | None = None
         self._ready = threading.Event()
         self._failed_starts = 0
+        self._spawned_at = 0.0
         self._warmed: dict[str, Any] = {}
         self._waiting: deque[Child] = deque()
         self._running: dict[int, Child] = {}
@@ -111,7 +89,7 @@ class Press:
         self._thread.start()
 
     def start(self, request: ChildRequest | Request) -> Child:
-        """Fork a child for the request. Raises PressUnavailable."""
+        """Fork a child for the request. Raises PressUnavailable, and OSError where the host has no space for it."""
         if not isinstance(request, ChildRequest):
             request = request.child_request()
         with self._lock:
@@ -121,14 +99,20 @@ class Press:
         try:
             folder.mkdir()
         except FileNotFoundError as error:
+            if self._thread.is_alive():
+                raise  # somebody removed the scratch folder
             raise PressUnavailable('the press is closed') from error
         limits = {'memory_bytes': request.limits.memory_bytes, 'cpu_seconds': request.limits.cpu_seconds}
         (folder / REQUEST_FILE).write_text(json.dumps({'entry': request.entry, 'payload': request.payload, **limits}))
         child = Child(self, number, request, folder)
         self._post(lambda: self._accept(child))
-        if not child._started.wait(START_PATIENCE_SECONDS if self._thread.is_alive() else 0):
-            child.kill('draining')
-            raise PressUnavailable('the zygote did not answer')
+        give_up = time.monotonic() + START_PATIENCE_SECONDS
+        while not child._started.wait(LOOK_SECONDS if self._thread.is_alive() else 0):
+            if not self._thread.is_alive() and not child._started.is_set():
+                raise PressUnavailable(BROKEN)
+            if time.monotonic() > give_up:
+                child.kill('draining')
+                raise PressUnavailable('the zygote did not answer')
         if child._unavailable is not None:
             raise PressUnavailable(child._unavailable)
         return child
@@ -152,7 +136,7 @@ class Press:
             self._post(close)
             self._thread.join()
             os.close(self._wake)
-            self._scratch.remove()
+        self._scratch.remove()
 
     def _kill(self, child: Child, reason: Reason) -> None:
         def kill() -> None:
@@ -162,7 +146,8 @@ class Press:
             if child in self._waiting:
                 self._waiting.remove(child)
                 self._finish(child)
-            else:
+            elif child._kill_deadline is None:
+                child._kill_deadline = time.monotonic() + ANSWER_PATIENCE_SECONDS
                 self._tell({'kill': child._number})
 
         self._post(kill)
@@ -181,9 +166,9 @@ class Press:
                 for key, _ in self._selector.select(self._patience()):
                     key.data()
                 self._keep_deadlines()
-        except Exception:
+        except Exception as error:
             log.exception('the press failed')
-            raise
+            self._on_broken(f'{BROKEN}: {type(error).__name__}: {error}')
         finally:
             self._stop()
 
@@ -192,10 +177,21 @@ class Press:
         for child in self._running.values():
             if child._deadline is not None and now >= child._deadline:
                 child._deadline = None
-                self._kill(child, 'wall-limit')
+                self._kill(child, 'deadline' if now >= child._last_deadline else 'wall-limit')
+        if self._process is not None and any(now >= deadline for deadline in self._answers_due()):
+            log.error('the zygote does not answer, so it is killed', pid=self._process.pid)
+            self._process.kill()
+            self._bury()
+
+    def _answers_due(self) -> list[float]:
+        """Until when the zygote must have answered: that it is ready, that a child is dead."""
+        due = [child._kill_deadline for child in self._running.values() if child._kill_deadline is not None]
+        return due if self._ready.is_set() else [*due, self._spawned_at + START_PATIENCE_SECONDS]
 
     def _patience(self) -> float | None:
         deadlines = [child._deadline for child in self._running.values() if child._deadline is not None]
+        if self._process is not None:
+            deadlines += self._answers_due()
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _woken(self) -> None:
@@ -212,14 +208,16 @@ class Press:
 
     def _spawn(self) -> None:
         # in this thread, which lives as long as the press: the zygote dies with the thread that started it
+        self._spawned_at = time.monotonic()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(ANSWER_PATIENCE_SECONDS)  # a stuck zygote's socket fills up
         command = [sys.executable, '-P', '-m', 'renderer.zygote', str(theirs.fileno()), str(os.getpid()), self._preload]
         with theirs:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=_environment(self._folder),
+                env=environment(self._folder),
                 start_new_session=True,
             )
         self._selector.register(self._control, selectors.EVENT_READ, self._hear)
@@ -233,13 +231,23 @@ class Press:
             child._channel.setblocking(False)
             self._selector.register(child._channel, selectors.EVENT_READ, lambda child=child: self._read(child))
             order = json.dumps({'start': child._number, 'folder': str(child._folder)}).encode()
-            with theirs, contextlib.suppress(ConnectionError):  # _hear learns of it
-                socket.send_fds(self._control, [order], [theirs.fileno()])
+            with theirs:
+                self._send(order, theirs.fileno())
 
     def _tell(self, order: dict[str, Any]) -> None:
         if self._control is not None:
-            with contextlib.suppress(ConnectionError):
-                self._control.send(json.dumps(order).encode())
+            self._send(json.dumps(order).encode())
+
+    def _send(self, order: bytes, *descriptors: int) -> None:
+        assert self._control is not None
+        try:
+            socket.send_fds(self._control, [order], descriptors)
+        except TimeoutError:
+            assert self._process is not None
+            log.error('the zygote takes no orders, so it is killed', pid=self._process.pid)
+            self._process.kill()
+        except ConnectionError:
+            return  # _hear learns of it
 
     def _hear(self) -> None:
         """A message of the zygote, or its end."""
@@ -260,15 +268,23 @@ class Press:
         elif 'started' in said:
             child = self._running[said['started']]
             child.pid = said['pid']
-            child._deadline = time.monotonic() + child._request.limits.wall_seconds
+            child._last_deadline = time.monotonic() + child._request.limits.total_seconds
+            self._move_deadline(child)
             child._started.set()
         else:
             child = self._running[said['ended']]
             child._ending.exit_code = said.get('exit')
             child._ending.max_rss = said.get('max_rss', 0)
-            child._ending.error = said.get('error')
+            if 'error' in said:  # it never was
+                child._ending.last_word = {'died': 'host', 'detail': said['error']}
             self._read(child)
             self._finish(child)
+
+    def _move_deadline(self, child: Child) -> None:
+        """What comes next has the whole wall limit to itself."""
+        if child._kill_deadline is None:
+            limit = time.monotonic() + child._request.limits.wall_seconds
+            child._deadline = min(limit, child._last_deadline)
 
     def _bury(self) -> None:
         """The zygote is gone, and its children with it."""
@@ -285,6 +301,8 @@ class Press:
             return
         self._failed_starts += 1
         log.error(NOT_STARTED)
+        if self._failed_starts >= STARTS_TRIED:
+            self._on_broken(NOT_STARTED)
         for child in self._waiting:
             child._unavailable = NOT_STARTED
             self._finish(child)
@@ -301,7 +319,8 @@ class Press:
                 self._process.wait(STOP_PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                self._process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel holds on to it
+                    self._process.wait(STOP_PATIENCE_SECONDS)
             self._process = None
 
     def _read(self, child: Child) -> None:
@@ -325,6 +344,8 @@ class Press:
                 said = json.loads(line)
                 if 'at' in said:
                     child.position = tuple(said['at']) if isinstance(said['at'], list) else said['at']
+                    if child._deadline is not None:
+                        self._move_deadline(child)
                 else:
                     child._ending.last_word = said
 
@@ -335,10 +356,10 @@ class Press:
             self._selector.unregister(child._channel)
             child._channel.close()
             child._channel = None
-        printed = _printed(child._folder)
+        printed = child.printed()
         outcome = judge(child._ending, position=child.position, output=child._request.output, printed=printed)
         if printed:
-            log.warning('output of a child', pid=child.pid, text=printed)
+            child._context.run(log.warning, 'output of a child', pid=child.pid, text=printed)
         shutil.rmtree(child._folder, ignore_errors=True)
         child._outcome = outcome
         child._ended.set()
@@ -351,23 +372,3 @@ class Press:
             child._ending.error = 'the press was closed'
             self._finish(child)
         self._selector.close()
-
-
-def _printed(folder: Path) -> str:
-    """The end of what a child printed."""
-    try:
-        with (folder / LOG_FILE).open('rb') as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LOGGED_BYTES))
-            return file.read().decode(errors='replace').strip()
-    except FileNotFoundError:
-        return ''
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    passed = {
-        name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
-    }
-    here = str(Path(__file__).resolve().parent.parent)
-    passed['PYTHONPATH'] = os.pathsep.join(filter(None, [here, passed.get('PYTHONPATH')]))
-    passed['TMPDIR'] = str(folder)
-    return passed

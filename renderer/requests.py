@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,11 +10,15 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a child may use: bytes of memory over the zygote's own, seconds of CPU and of wall time."""
+    """What a child may use: bytes of memory over the zygote's own, seconds of CPU and of wall time.
+
+    The times begin anew whenever the child reports a position; `total_seconds` of wall time is for all of it.
+    """
 
     memory_bytes: int
     cpu_seconds: float
     wall_seconds: float
+    total_seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,7 @@ class RenderRequest:
     memory_bytes: int
     cpu_seconds: float
     wall_seconds: float
+    total_seconds: float = math.inf
     skip: frozenset[int] = frozenset()
 
     def child_request(self) -> ChildRequest:
@@ -55,5 +61,10 @@ class RenderRequest:
             'placeholders': self.placeholders,
             'skip': sorted(self.skip),
         }
-        limits = Limits(memory_bytes=self.memory_bytes, cpu_seconds=self.cpu_seconds, wall_seconds=self.wall_seconds)
+        limits = Limits(
+            memory_bytes=self.memory_bytes,
+            cpu_seconds=self.cpu_seconds,
+            wall_seconds=self.wall_seconds,
+            total_seconds=self.total_seconds,
+        )
         return ChildRequest(entry='renderer.paint:render_child', payload=payload, limits=limits, output=self.output)

@@ -165,15 +165,6 @@ class Template:
         return Problem(name='template-error', detail=detail, extra=extra)
 
 
-def _compiled(environment: _Environment, source: str, name: str) -> CodeType | Problem:
-    try:
-        return environment.compile(source, name=name, filename=name)
-    except jinja2.TemplateSyntaxError as error:
-        return _syntax_problem(error, name)
-    except RecursionError:
-        return Problem(name='template-syntax', detail=f'{name}: nested too deeply', extra={'file': name})
-
-
 def _syntax_problem(error: jinja2.TemplateSyntaxError, name: str) -> Problem:
     detail = f'{name}, line {error.lineno}: {error.message}'
     return Problem(name='template-syntax', detail=detail, extra={'file': name, 'line': error.lineno})

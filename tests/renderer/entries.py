@@ -125,3 +125,28 @@ def fill_the_disk(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
     Path(payload['path']).write_bytes(bytes(2_000))
     return {}
+
+
+def meet_the_host(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    raise OSError(payload['errno'], os.strerror(payload['errno']))
+
+
+def lose_the_scratch_folder(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    Path(payload['path'], 'out').write_bytes(b'')
+    return {}
+
+
+def work_on_items(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Three items that take a while each; then one that takes for ever, if asked for."""
+    for item in range(3):
+        report([0, item])
+        busy_until = time.process_time() + payload['cpu']
+        while time.process_time() < busy_until:
+            pass
+        threading.Event().wait(payload['wall'])
+    if payload.get('stay'):
+        report([0, 3])
+        while True:
+            if payload['stay'] == 'idle':
+                signal.pause()
+    return {}

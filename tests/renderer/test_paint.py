@@ -146,10 +146,10 @@ def test_documents_of_every_kind_are_bound_in_order(make_job: MakeJob, on_disk: 
 
 def test_a_part_paints_its_own_items_only(make_job: MakeJob):
     job = make_job(files=invoice_files()).html('<h1>Cover</h1>').template('invoice.html', invoice_records(9))
-    seen: list[tuple[int, int | None]] = []
+    seen: list[tuple[int, int | None] | None] = []
     result, pdf = job.paint(part={'first_item': 0, 'item_count': 3}, report=seen.append)
-    assert seen == [(0, None), (1, 0), (1, 1)]
-    assert [(document, record) for document, record, _ in result['items']] == seen
+    assert seen == [(0, None), (1, 0), (1, 1), None]
+    assert [(document, record) for document, record, _ in result['items']] == seen[:-1]
     with pikepdf.open(io.BytesIO(pdf)) as opened:
         assert [title for _, title in outline(opened)] == ['Cover', 'Invoice 1000', 'Invoice 1001']
 
@@ -268,6 +268,13 @@ def test_with_placeholders_only_the_bad_records_are_replaced(make_job: MakeJob):
     assert result['items'] == [[0, 0, 1], [0, 1, 1], [0, 2, 1], [0, 3, 1], [1, None, 1]]
     with pikepdf.open(io.BytesIO(pdf)) as opened:
         assert [title for _, title in outline(opened)] == ['Invoice 1000', 'Invoice 1003']
+
+
+def test_a_placeholder_gives_the_job_no_title(make_job: MakeJob):
+    job = make_job(files={'t.html': b'<title>{{ n }}</title>{{ n }}'}).template('t.html', [{}, {'n': 'two'}])
+    _, pdf = job.paint(placeholders=True)
+    with pikepdf.open(io.BytesIO(pdf)) as opened:
+        assert '/Title' not in opened.docinfo
 
 
 def test_nothing_but_placeholders_is_no_result(make_job: MakeJob):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.contextvars import get_contextvars
 
 from renderer.press import Child, ChildRequest, Died, Limits, Painted, Press, PressUnavailable, Refused
+from runtime.logs import bind
 
 PATIENCE = 20.0
 MIB = 1 << 20
@@ -31,6 +34,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Press]:
 
 def request(entry: str, *, memory_mib: int = 300, cpu: float = 10, wall: float = 15, **payload: Any) -> ChildRequest:
     limits = Limits(memory_bytes=memory_mib * MIB, cpu_seconds=cpu, wall_seconds=wall)
+    payload = payload.get('payload', payload)
     return ChildRequest(entry=f'tests.renderer.entries:{entry}', payload=payload, limits=limits)
 
 
@@ -118,6 +122,34 @@ def test_wall_time_is_limited(bare: Press):
     outcome = ended(bare.start(request('wait_for_ever', wall=0.3)))
     assert (outcome.reason, outcome.position) == ('wall-limit', (1, None))
     assert 0.3 <= time.monotonic() - started < 5
+
+
+def test_the_limits_are_for_each_item_and_not_for_the_run(bare: Press):
+    asked = request('work_on_items', cpu=1, wall=1.5, payload={'cpu': 0.6, 'wall': 0.2})
+    assert isinstance(ended(bare.start(asked)), Painted)
+
+
+@pytest.mark.parametrize(('stay', 'reason'), [('busy', 'cpu-limit'), ('idle', 'wall-limit')])
+def test_a_limit_is_met_by_the_item_that_takes_for_ever(bare: Press, stay: str, reason: str):
+    wall = 1 if stay == 'idle' else 15
+    asked = request('work_on_items', cpu=1, wall=wall, payload={'cpu': 0.1, 'wall': 0, 'stay': stay})
+    outcome = ended(bare.start(asked))
+    assert (outcome.reason, outcome.position) == (reason, (0, 3))
+
+
+def test_all_items_together_have_the_time_that_the_job_has_left(bare: Press):
+    asked = request('work_on_items', payload={'cpu': 0, 'wall': 0, 'stay': 'idle'})
+    limits = Limits(memory_bytes=300 * MIB, cpu_seconds=10, wall_seconds=15, total_seconds=0.3)
+    assert ended(bare.start(ChildRequest(entry=asked.entry, payload=asked.payload, limits=limits))).reason == 'deadline'
+
+
+@pytest.mark.parametrize('number', [errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EDQUOT])
+def test_what_the_host_lacks_is_told_from_a_crash(bare: Press, number: int):
+    assert ended(bare.start(request('meet_the_host', errno=number))).reason == 'host'
+
+
+def test_a_removed_scratch_folder_is_told_from_a_crash(bare: Press, tmp_path: Path):
+    assert ended(bare.start(request('lose_the_scratch_folder', path=str(tmp_path / 'gone')))).reason == 'host'
 
 
 @pytest.mark.parametrize('reason', ['lease-lost', 'draining', 'memory-limit'])
@@ -228,6 +260,66 @@ def test_a_stopped_zygote_does_not_keep_the_press_from_closing(tmp_path: Path, m
     wait_until_gone(child.pid)
 
 
+@pytest.mark.parametrize('backlog', [0, 400])
+def test_a_stuck_zygote_is_killed_when_a_kill_goes_unanswered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backlog: int
+):
+    monkeypatch.setattr('renderer.press.ANSWER_PATIENCE_SECONDS', 0.3)
+    press = Press(scratch=tmp_path, preload='tests.renderer.entries:warm')
+    try:
+        sibling, child = press.start(request('wait_for_ever')), press.start(request('wait_for_ever'))
+        assert press._process is not None
+        os.kill(press._process.pid, signal.SIGSTOP)
+        started = time.monotonic()
+        for _ in range(backlog):  # more orders than the socket holds
+            press._post(lambda: press._tell({'kill': 10_000}))
+        child.kill('lease-lost')
+        assert ended(child).reason == 'lease-lost'
+        assert ended(sibling).reason == 'press-died'
+        assert time.monotonic() - started < 10
+        wait_until_gone(child.pid)
+        wait_until_gone(sibling.pid)
+        assert isinstance(ended(press.start(request('look_around'))), Painted)
+    finally:
+        press.close()
+
+
+def test_a_press_whose_thread_failed_says_so_and_keeps_nobody_waiting(tmp_path: Path, caplog: Any):
+    told: list[str] = []
+    press = Press(scratch=tmp_path, preload='tests.renderer.entries:warm', on_broken=told.append)
+    child = press.start(request('wait_for_ever'))
+    press._post(lambda: 1 / 0)
+    assert ended(child).reason == 'press-died'
+    press._thread.join(PATIENCE)
+    assert len(told) == 1
+    assert 'ZeroDivisionError' in told[0]
+    with pytest.raises(PressUnavailable):
+        press.start(request('look_around'))
+    press.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_whose_end_was_never_settled_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    press = Press(scratch=tmp_path, preload='tests.renderer.entries:warm')
+    child = press.start(request('wait_for_ever'))
+    monkeypatch.setattr(press, '_finish', lambda child: None)
+    press.close()
+    assert ended(child).reason == 'press-died'
+    assert child._channel is not None
+    child._channel.close()
+
+
+def test_what_a_child_prints_is_logged_with_the_ids_of_who_started_it(bare: Press, monkeypatch: pytest.MonkeyPatch):
+    logged: list[dict[str, Any]] = []
+    monkeypatch.setattr('renderer.press.log.warning', lambda *_, **__: logged.append(get_contextvars()))
+    with bind(job_id='a-job', part_index=3):
+        child = bare.start(request('crash'))
+    ended(child)
+    assert [(seen['job_id'], seen['part_index']) for seen in logged] == [('a-job', '3')]
+
+
 def test_closing_kills_children_and_removes_folders(tmp_path: Path):
     press = Press(scratch=tmp_path, preload='tests.renderer.entries:warm')
     child = press.start(request('wait_for_ever'))
@@ -241,11 +333,13 @@ def test_closing_kills_children_and_removes_folders(tmp_path: Path):
 
 
 def test_a_zygote_that_cannot_start_says_so(tmp_path: Path):
-    press = Press(scratch=tmp_path, preload='tests.renderer.entries:fail_to_warm')
+    told: list[str] = []
+    press = Press(scratch=tmp_path, preload='tests.renderer.entries:fail_to_warm', on_broken=told.append)
     try:
         for _ in range(2):
             with pytest.raises(PressUnavailable, match='did not start'):
                 press.start(request('look_around'))
+        assert told
     finally:
         press.close()
 

@@ -1,0 +1,74 @@
+"""A child of the press, as whoever started it sees it."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Literal
+
+from renderer.child import LOG_FILE
+from renderer.outcomes import ChildOutcome, Died, Ending
+
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+
+    from renderer.press import Press
+    from renderer.requests import ChildRequest
+
+Reason = Literal['lease-lost', 'wall-limit', 'memory-limit', 'draining', 'deadline']
+
+BROKEN: Final = 'the press has failed'
+#: how often who waits for a child looks whether the press still lives
+LOOK_SECONDS: Final = 1.0
+#: what a child prints that goes to the log, from its end
+LOGGED_BYTES: Final = 4_096
+
+
+class Child:
+    """One request being served. Thread-safe."""
+
+    def __init__(self, press: Press, number: int, request: ChildRequest, folder: Path) -> None:
+        self._press = press
+        self._number = number
+        self._request = request
+        self._folder = folder
+        self._ending = Ending(limits=request.limits)
+        self._started = threading.Event()
+        self._ended = threading.Event()
+        self._outcome: ChildOutcome | None = None
+        self._unavailable: str | None = None
+        self._channel: socket.socket | None = None
+        self._unread = b''
+        self._deadline: float | None = None
+        self._last_deadline = 0.0
+        self._kill_deadline: float | None = None
+        self._context = contextvars.copy_context()  # the ids in the log of whoever started it
+        self.pid = 0
+        self.position: tuple[int, int | None] | None = None
+
+    def kill(self, reason: Reason) -> None:
+        """Kill the child with all it may have started. The first reason given is the one it died of."""
+        self._press._kill(self, reason)
+
+    def wait(self, timeout: float | None = None) -> ChildOutcome | None:
+        """How the child ended; None if it has not within the timeout."""
+        give_up = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._ended.wait(max(0.0, min(LOOK_SECONDS, give_up - time.monotonic()))):
+            if not self._press._thread.is_alive() and not self._ended.is_set():
+                return Died(reason='press-died', signal=None, position=self.position, detail=BROKEN, max_rss=0)
+            if time.monotonic() >= give_up:
+                return None
+        return self._outcome
+
+    def printed(self) -> str:
+        """The end of what it printed so far."""
+        try:
+            with (self._folder / LOG_FILE).open('rb') as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LOGGED_BYTES))
+                return file.read().decode(errors='replace').strip()
+        except FileNotFoundError:
+            return ''
