@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
@@ -14,9 +14,11 @@ from api.models import JobStatus
 if TYPE_CHECKING:
     from schema import Batch, Part, Snapshot
 
+#: of one job
+MOST_WARNINGS: Final = 100
 KINDS: Final = ('plan', 'layout', 'paint', 'assemble')
 BatchKind = Literal['plan', 'layout', 'paint', 'assemble']
-PartState = Literal['pending', 'completed', 'failed', 'cancelled']
+PartState = Literal['pending', 'running', 'completed', 'failed', 'cancelled']
 
 
 class Failure(BaseModel):
@@ -53,8 +55,8 @@ class LinksView(BaseModel):
     cancel: str
 
 
-class JobView(BaseModel):
-    """A job at one moment."""
+class JobSummary(BaseModel):
+    """A job as a list has it."""
 
     id: UUID
     status: JobStatus
@@ -69,15 +71,23 @@ class JobView(BaseModel):
     documents: int
     timings: dict[str, float | None] = Field(description='seconds each step took, and `total`; null until its end')
     failure: Failure | None
-    missing: list[dict[str, Any]] = Field(description='what placeholders stand for, with `on_part_failure: partial`')
-    warnings: list[str]
     links: LinksView
+
+
+class JobView(JobSummary):
+    """A job at one moment."""
+
+    missing: list[dict[str, Any]] = Field(
+        description='what placeholders stand for, with `on_part_failure: partial`; the first hundred'
+    )
+    missing_count: int = Field(description='how many there are')
+    warnings: list[str] = Field(description='at most a hundred, each once')
 
 
 class JobList(BaseModel):
     """A page of jobs, newest first."""
 
-    jobs: list[JobView]
+    jobs: list[JobSummary]
     next: str | None = Field(description='where the next page is')
 
 
@@ -91,7 +101,7 @@ class PartView(BaseModel):
     attempts: int = Field(description='tries that failed by the fault of the part')
     losses: int = Field(description='tries that were lost to what happened around it')
     generation: int
-    owner: str | None = Field(description='the process that works on it, or did')
+    owner: str | None = Field(description='the process that works on it, or that completed or failed it')
     pages: int | None
     items: int | None = Field(description='documents that it renders')
     started_at: datetime | None
@@ -113,36 +123,47 @@ def job_path(job_id: UUID) -> str:
     return f'/v1/jobs/{job_id}'
 
 
-def view_job(snapshot: Snapshot) -> JobView:
-    """The job JSON of a snapshot."""
+def summarize_job(snapshot: Snapshot) -> JobSummary:
+    """The job JSON of a list."""
+    return JobSummary(**_members(snapshot))
+
+
+def view_job(snapshot: Snapshot, warnings: Sequence[str] | None = None) -> JobView:
+    """The job JSON of a snapshot; `warnings` where they are known of a job that has no result."""
+    return JobView(
+        **_members(snapshot),
+        missing=list(snapshot.missing),
+        missing_count=snapshot.missing_count,
+        warnings=list((warnings or snapshot.warnings)[:MOST_WARNINGS]),
+    )
+
+
+def _members(snapshot: Snapshot) -> dict[str, Any]:
     job, batch = snapshot.job, snapshot.current
-    result = job.result or {}
     path = job_path(job.id)
     planned = snapshot.parts_total or job.status == 'completed'
-    return JobView(
-        id=job.id,
-        status=job.status,
-        created_at=job.created_at,
-        finished_at=job.finished_at,
-        deadline_at=job.deadline_at,
-        expires_at=job.expires_at,
-        batch=BatchView(no=batch.batch_no, kind=batch.kind, done=batch.done, total=batch.total),
-        parts=PartsView(done=snapshot.parts_done, total=snapshot.parts_total if planned else None),
-        pages=snapshot.pages if job.page_count is None else job.page_count,
-        bytes=job.result_bytes,
-        documents=snapshot.documents,
-        timings=timings(snapshot),
-        failure=_failure(job.failure),
-        missing=result.get('missing') or [],
-        warnings=result.get('warnings') or [],
-        links=LinksView(
+    return {
+        'id': job.id,
+        'status': job.status,
+        'created_at': job.created_at,
+        'finished_at': job.finished_at,
+        'deadline_at': job.deadline_at,
+        'expires_at': job.expires_at,
+        'batch': BatchView(no=batch.batch_no, kind=batch.kind, done=batch.done, total=batch.total),
+        'parts': PartsView(done=snapshot.parts_done, total=snapshot.parts_total if planned else None),
+        'pages': snapshot.pages if job.page_count is None else job.page_count,
+        'bytes': job.result_bytes,
+        'documents': snapshot.documents,
+        'timings': timings(snapshot),
+        'failure': _failure(job.failure),
+        'links': LinksView(
             self=path,
             events=f'{path}/events',
             parts=f'{path}/parts',
             result=f'{path}/result',
             cancel=f'{path}/cancel',
         ),
-    )
+    }
 
 
 def timings(snapshot: Snapshot) -> dict[str, float | None]:
@@ -168,19 +189,21 @@ def _seconds(start: datetime, end: datetime | None) -> float | None:
 
 
 def view_part(part: Part, *, batch_ended: bool) -> PartView:
-    """The part JSON; a pending part of a batch that has ended is cancelled."""
+    """The part JSON. A pending part is running while it is leased, and cancelled once its batch has ended."""
     result = part.result or {}
     timing = result.get('timing') or {}
-    cancelled = part.status == 'pending' and batch_ended
+    status: PartState = part.status
+    if status == 'pending':
+        status = 'cancelled' if batch_ended else 'running' if part.lease_expires_at else 'pending'
     return PartView(
         index=part.key.part_index,
         kind=part.kind,
         batch=part.key.batch_no,
-        status='cancelled' if cancelled else part.status,
+        status=status,
         attempts=part.attempts,
         losses=part.losses,
         generation=part.generation,
-        owner=part.lease_owner,
+        owner=part.lease_owner if status in {'running', 'completed', 'failed'} else None,
         pages=part.pages,
         items=part.spec.get('item_count'),
         started_at=_moment(timing.get('started_at')),

@@ -39,10 +39,12 @@ def describe(job: Job) -> Iterator[str]:
 
 
 def remarks(job: Job) -> Iterator[str]:
-    """What a completed job lacks, and what it warns of."""
+    """What a job lacks, and what it warns of."""
     for item in job.missing:
         place = ' '.join(f'{name} {item[name]}' for name in ('document', 'record') if item.get(name) is not None)
         yield f'missing    {place}: {item.get("detail", "")}'
+    if (more := job.missing_count - len(job.missing)) > 0:
+        yield f'missing    and {more:,} more'
     for warning in job.warnings:
         yield f'warning    {warning}'
 

@@ -46,10 +46,11 @@ from schema.jobs import (
     get_snapshots,
     list_jobs,
     list_parts,
+    painted_warnings,
 )
-from schema.migrate import migrate, schema_is_current
+from schema.migrate import NotMigrated, migrate, schema_is_current
 from schema.parts import claim_part, complete_part, fail_part, renew_lease, return_part
-from schema.reconcile import expire_leases, repair_remaining, stuck_jobs
+from schema.reconcile import expire_lease, expired_leases, repair_remaining, stuck_jobs
 from schema.rows import (
     Batch,
     BatchKind,
@@ -62,6 +63,7 @@ from schema.rows import (
     DuePart,
     Ended,
     Event,
+    ExpiredLease,
     Failed,
     FailurePolicy,
     Fate,
@@ -70,7 +72,6 @@ from schema.rows import (
     JobState,
     JobStatus,
     Json,
-    LeaseExpiry,
     NewJob,
     NewPart,
     PaintedOutcome,
@@ -94,6 +95,7 @@ __all__ = [
     'DuePart',
     'Ended',
     'Event',
+    'ExpiredLease',
     'Failed',
     'FailurePolicy',
     'Fate',
@@ -102,9 +104,9 @@ __all__ = [
     'JobState',
     'JobStatus',
     'Json',
-    'LeaseExpiry',
     'NewJob',
     'NewPart',
+    'NotMigrated',
     'PaintedOutcome',
     'Part',
     'PartKey',
@@ -127,7 +129,8 @@ __all__ = [
     'disposition',
     'due_parts',
     'expire_jobs',
-    'expire_leases',
+    'expire_lease',
+    'expired_leases',
     'fail_job',
     'fail_overdue_jobs',
     'fail_part',
@@ -147,6 +150,7 @@ __all__ = [
     'next_event_due',
     'open_pool',
     'painted_parts',
+    'painted_warnings',
     'painting_outcomes',
     'park_event',
     'ping',

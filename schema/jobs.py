@@ -112,6 +112,9 @@ def get_snapshots(conn: Connection[Any], job_ids: Iterable[UUID], tenant_id: str
             parts_done=row['parts_done'],
             parts_failed=row['parts_failed'],
             parts_total=row['parts_total'],
+            missing=tuple(row['missing'] or ()),
+            missing_count=row['missing_count'] or 0,
+            warnings=tuple(row['warnings'] or ()),
         )
     return found
 
@@ -123,6 +126,11 @@ def batch_from_json(row: dict[str, Any]) -> Batch:
         'completed_at': None if ended is None else datetime.fromisoformat(ended),
     }
     return Batch(**{field.name: times.get(field.name, row[field.name]) for field in fields(Batch)})
+
+
+def painted_warnings(conn: Connection[Any], job_id: UUID, *, limit: int = 100) -> list[str]:
+    """What the painted parts of a job warn of, each once, in order: for a job that has no result, or none yet."""
+    return [row[0] for row in run(conn, 'painted_warnings', job_id=job_id, limit=limit)]
 
 
 def list_parts(conn: Connection[Any], job_id: UUID, *, after: tuple[int, int] | None = None, limit: int) -> list[Part]:

@@ -7,10 +7,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+from psycopg.errors import UndefinedColumn, UndefinedTable
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
+#: what statements raise where the database does not have the schema that they were written for
+NotMigrated: Final = (UndefinedTable, UndefinedColumn)
 #: Alembic keeps what it is doing in globals; other processes are kept out by a lock in the database
 ONE_AT_A_TIME: Final = Lock()
 

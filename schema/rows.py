@@ -58,7 +58,7 @@ class NewPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """A job without its spec, which can be large."""
+    """A job without its spec and its result, which can be large."""
 
     id: UUID
     tenant_id: str
@@ -73,7 +73,6 @@ class JobState:
     result_key: str | None
     result_sha256: str | None
     result_bytes: int | None
-    result: Json | None
     failure: Json | None
     created_at: datetime
     finished_at: datetime | None
@@ -87,9 +86,10 @@ class JobState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(JobState):
-    """A job with its spec."""
+    """A job with its spec and its result."""
 
     spec: Json
+    result: Json | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,8 @@ class Snapshot:
     """A job as clients see it at one moment.
 
     `pages`, `parts_done`, `parts_failed` and `parts_total` are of painting, each part index counted once, however
-    many batches it was in; `current` has the numbers of the latest batch.
+    many batches it was in; `current` has the numbers of the latest batch. `missing` has the first hundred of
+    `missing_count` entries of the result, `warnings` is that of the result; empty until the job is completed.
     """
 
     job: JobState
@@ -140,6 +141,9 @@ class Snapshot:
     parts_done: int
     parts_total: int
     parts_failed: int
+    missing: tuple[Json, ...]
+    missing_count: int
+    warnings: tuple[str, ...]
 
     @property
     def current(self) -> Batch:
@@ -269,13 +273,13 @@ class Failed(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseExpiry:
-    """What a round of expiring leases did: parts given another try, parts failed, jobs failed with them."""
+class ExpiredLease:
+    """A lease that was over when it was looked at; `losses` are those before it."""
 
-    retried: int = 0
-    parts_failed: int = 0
-    jobs_failed: int = 0
-    batches_completed: int = 0
+    key: PartKey
+    lease_epoch: int
+    lease_owner: str
+    losses: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

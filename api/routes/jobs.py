@@ -20,7 +20,7 @@ from api.models import ListQuery, PartsQuery
 from api.problems import ApiProblem, documented
 from api.services import TENANT, Services, Using
 from api.submission import Submitted, checked_key, submit
-from api.views import JobList, JobView, PartList, job_path, view_job, view_part
+from api.views import MOST_WARNINGS, JobList, JobView, PartList, job_path, summarize_job, view_job, view_part
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -155,15 +155,21 @@ async def list_jobs(services: Using, query: Annotated[ListQuery, Query()], respo
         kept = {'limit': query.limit, 'status': query.status, 'cursor': job_cursor(last.created_at, last.id)}
         following = '/v1/jobs?' + urlencode({name: value for name, value in kept.items() if value is not None})
         response.headers['Link'] = f'<{following}>; rel="next"'
-    return JobList(jobs=[view_job(snapshot) for snapshot in snapshots], next=following)
+    return JobList(jobs=[summarize_job(snapshot) for snapshot in snapshots], next=following)
 
 
 @router.get('/{job_id}', response_model=JobView, summary='Look at a job', responses=documented('not-found'))
 async def get_job(services: Using, job_id: JobId) -> JobView:
-    snapshot = await services.transact(schema.get_snapshot, job_id, TENANT)
+    def read(conn: Connection[Any]) -> tuple[schema.Snapshot | None, list[str] | None]:
+        snapshot = schema.get_snapshot(conn, job_id, TENANT)
+        if snapshot is None or snapshot.job.page_count is not None or not snapshot.parts_done:
+            return snapshot, None
+        return snapshot, schema.painted_warnings(conn, job_id, limit=MOST_WARNINGS)
+
+    snapshot, warnings = await services.transact(read)
     if snapshot is None:
         raise no_such_job(job_id)
-    return view_job(snapshot)
+    return view_job(snapshot, warnings)
 
 
 @router.get(

@@ -100,7 +100,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as it was when the service answered. `timings` gives seconds for each step and `total`."""
+    """A job as it was when the service answered. `timings` gives seconds for each step and `total`.
+
+    `missing` has the first of `missing_count` entries. Jobs of a list have neither, and no `warnings`.
+    """
 
     id: str
     status: str
@@ -115,7 +118,8 @@ class Job:
     timings: Mapping[str, float] = field(default_factory=dict)
     failure: Problem | None = None
     missing: tuple[Mapping[str, Any], ...] = ()
-    warnings: tuple[str, ...] = ()
+    missing_count: int = 0
+    warnings: tuple[str, ...] = field(default=(), compare=False)  # not every answer has them
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -130,6 +134,7 @@ class Job:
     def from_json(cls, value: Mapping[str, Any]) -> Job:
         """Raises KeyError unless the value has an `id` and a `status`."""
         batch, failure = value.get('batch'), value.get('failure')
+        missing = tuple(value.get('missing') or ())
         return cls(
             id=str(value['id']),
             status=str(value['status']),
@@ -143,7 +148,8 @@ class Job:
             documents=value.get('documents'),
             timings={name: seconds for name, seconds in (value.get('timings') or {}).items() if seconds is not None},
             failure=Problem.from_json(failure) if failure else None,
-            missing=tuple(value.get('missing') or ()),
+            missing=missing,
+            missing_count=int(value.get('missing_count') or len(missing)),
             warnings=tuple(value.get('warnings') or ()),
             raw=value,
         )
@@ -151,7 +157,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a job's batch; `child_pid` is the process that painted it, `owner` the worker that held it."""
+    """A part of a job's batch: pending, running, completed, failed or cancelled.
+
+    `owner` is the worker that works on it, or that completed or failed it; `child_pid` the process that painted it.
+    """
 
     index: int
     kind: str

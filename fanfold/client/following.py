@@ -76,6 +76,8 @@ class Following:
                 for event in read_events(split_lines(answer.iter_bytes())):
                     if event is not None:
                         current = Job.from_json(json.loads(event.data))
+                        if current.is_finished and not current.is_completed:
+                            current = self._get(job_id)  # has the warnings that a stream leaves out
                         yield current
                     self._time_left(current)
         except (Unreachable, Unavailable, Refused, ValueError, KeyError, TypeError):

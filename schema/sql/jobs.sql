@@ -49,7 +49,7 @@ RETURNING run;
 -- A page of a tenant's jobs without their specs, newest first.
 SELECT
     id, tenant_id, status, run, idempotency_key, fingerprint, failure_policy, time_limit, keep_for, page_count,
-    result_key, result_sha256, result_bytes, result, failure, created_at, finished_at, deadline_at, expires_at
+    result_key, result_sha256, result_bytes, failure, created_at, finished_at, deadline_at, expires_at
 FROM job
 WHERE tenant_id = %(tenant_id)s
     AND (%(status)s::text IS NULL OR status = %(status)s)
@@ -65,7 +65,11 @@ SELECT count(*) FROM job WHERE tenant_id = %(tenant_id)s AND status IN ('queued'
 -- Jobs with their batches and how far painting is, each part index counted once: its completed part, else its latest.
 SELECT
     id, tenant_id, status, run, idempotency_key, fingerprint, failure_policy, time_limit, keep_for, page_count,
-    result_key, result_sha256, result_bytes, result, failure, created_at, finished_at, deadline_at, expires_at,
+    result_key, result_sha256, result_bytes, failure, created_at, finished_at, deadline_at, expires_at,
+    jsonb_path_query_array(result, '$.missing[0 to 99]') AS missing,
+    CASE WHEN jsonb_typeof(result -> 'missing') = 'array' THEN jsonb_array_length(result -> 'missing') END
+        AS missing_count,
+    result -> 'warnings' AS warnings,
     jsonb_array_length(spec -> 'documents') AS documents, batches, pages, parts_done, parts_failed, parts_total
 FROM job
 CROSS JOIN LATERAL (
@@ -85,6 +89,21 @@ CROSS JOIN LATERAL (
     ) AS latest
 ) AS painting
 WHERE id = ANY (%(job_ids)s) AND (%(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s);
+
+-- name: painted_warnings
+-- The warnings of a job's painted parts, each once, in the order of the parts.
+SELECT warning
+FROM (
+    SELECT DISTINCT ON (part.part_index) part.part_index, part.result -> 'warnings' AS warnings
+    FROM batch JOIN part USING (job_id, batch_no)
+    WHERE batch.job_id = %(job_id)s AND batch.kind = 'paint' AND part.status = 'completed'
+    ORDER BY part.part_index, part.batch_no DESC
+) AS painted
+CROSS JOIN LATERAL jsonb_path_query(warnings, '$[*]') WITH ORDINALITY AS listed (entry, place)
+CROSS JOIN LATERAL (SELECT entry #>> '{}' AS warning) AS said
+GROUP BY warning
+ORDER BY min(array[part_index, place])
+LIMIT %(limit)s;
 
 -- name: list_parts
 -- A page of a job's parts, in order of batch and index.

@@ -63,8 +63,8 @@ class Jobs:
         specs = [NewPart(part_index=index, spec={'first_item': index, 'item_count': 1}) for index in range(parts)]
         schema.transact(self.pool, schema.create_batch, job_id, 'paint', specs, 'rendering')
 
-    def paint(self, job_id: UUID, index: int, *, pages: int = 3) -> None:
-        self.complete(self.claim(job_id, 1, index), pages=pages, items=[[0, None, pages]])
+    def paint(self, job_id: UUID, index: int, *, pages: int = 3, **result: Any) -> None:
+        self.complete(self.claim(job_id, 1, index), pages=pages, items=[[0, None, pages]], **result)
 
     def assemble(self, job_id: UUID, pdf: bytes, *, pages: int = 6, **result: Any) -> None:
         """Rendering → completed, with this result."""

@@ -68,14 +68,50 @@ def test_parts_tell_what_each_took(api: httpx.Client, jobs: Jobs) -> None:
     assert failed['attempts'] == 1
 
 
-def test_held_part_shows_who_works_on_it(api: httpx.Client, jobs: Jobs) -> None:
+def test_held_part_is_running_and_shows_who_works_on_it(
+    api: httpx.Client, jobs: Jobs, shared_pool: schema.Pool
+) -> None:
     job_id = jobs.submit()
+
+    def shown() -> tuple[str, str | None]:
+        [part] = api.get(f'/v1/jobs/{job_id}/parts').json()['parts']
+        return part['status'], part['owner']
+
+    assert shown() == ('pending', None)
+    key = jobs.claim(job_id, 0)
+    assert shown() == ('running', 'host:1:2')
+    assert schema.transact(shared_pool, schema.return_part, key, epoch=1)
+    assert shown() == ('pending', None)
     jobs.claim(job_id, 0)
-    [part] = api.get(f'/v1/jobs/{job_id}/parts').json()['parts']
-    assert (part['status'], part['owner']) == ('pending', 'host:1:2')
     api.post(f'/v1/jobs/{job_id}/cancel')
-    [part] = api.get(f'/v1/jobs/{job_id}/parts').json()['parts']
-    assert part['status'] == 'cancelled'
+    assert shown() == ('cancelled', None)
+
+
+def test_warnings_of_a_job_without_a_result_are_those_of_its_painted_parts(api: httpx.Client, jobs: Jobs) -> None:
+    job_id = jobs.submit()
+    jobs.plan(job_id)
+    assert jobs.view(job_id)['warnings'] == []
+    jobs.paint(job_id, 1, warnings=['no such font', 'no such image'])
+    assert jobs.view(job_id)['warnings'] == ['no such font', 'no such image']
+    api.post(f'/v1/jobs/{job_id}/cancel')
+    view = jobs.view(job_id)
+    assert (view['status'], view['warnings']) == ('cancelled', ['no such font', 'no such image'])
+
+
+def test_a_view_has_the_first_hundred_of_what_is_missing_and_a_list_none(api: httpx.Client, jobs: Jobs) -> None:
+    job_id = jobs.submit()
+    jobs.plan(job_id)
+    for index in range(2):
+        jobs.paint(job_id, index)
+    missing = [{'document': 0, 'record': number} for number in range(1_000)]
+    jobs.assemble(job_id, b'%PDF-1.7', missing=missing, warnings=['odd'])
+    view = jobs.view(job_id)
+    assert (view['missing'], view['missing_count'], view['warnings']) == (missing[:100], 1_000, ['odd'])
+    [listed] = api.get('/v1/jobs').json()['jobs']
+    assert listed == {name: value for name, value in view.items() if name not in LONG}
+
+
+LONG = {'missing', 'missing_count', 'warnings'}
 
 
 def walk(api: httpx.Client, path: str, member: str) -> tuple[list[Any], int]:

@@ -158,6 +158,13 @@ def test_submit_tells_warnings_and_what_is_missing(fanfold, service, page):
     )
 
 
+def test_submit_tells_how_much_more_is_missing_than_is_listed(fanfold, service, page):
+    service.answers('POST', '/v1/jobs', job_json())
+    missing = [{'document': 0, 'detail': 'bad'}]
+    service.answers('GET', JOB, job_json('completed', missing=missing, missing_count=1_234))
+    assert fanfold('submit', page).err == 'missing    document 0: bad\nmissing    and 1,233 more\n'
+
+
 def test_a_list_is_written_with_commas_or_as_json():
     assert parse_options(['attachments=a.csv,b.csv', 'stylesheets=["c,d.css"]']) == {
         'attachments': ['a.csv', 'b.csv'],

@@ -71,6 +71,16 @@ def test_a_failed_job_is_an_error_with_the_reason(service, client):
     assert failed.value.job.failure.extra == {'record': 17}
 
 
+def test_a_job_that_failed_on_the_stream_brings_the_warnings_that_only_a_plain_answer_has(service, client):
+    service.answers('GET', JOB, painting(0) | {'warnings': ['odd']}, job_json('failed', warnings=['odd', 'broken']))
+    service.answers('GET', EVENTS, events(painting(0), job_json('failed')))
+    seen = []
+    with pytest.raises(JobNotCompleted) as failed:
+        client.wait('a-job', progress=lambda job: seen.append(job.status))
+    assert failed.value.job.warnings == ('odd', 'broken')
+    assert seen == ['rendering', 'failed']
+
+
 @pytest.mark.parametrize('status', ['cancelled', 'expired'])
 def test_a_job_that_ended_otherwise_is_an_error(service, client, status):
     service.answers('GET', JOB, job_json(status))

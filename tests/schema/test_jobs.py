@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg import Connection, IsolationLevel
@@ -163,6 +164,41 @@ def test_a_snapshot_tells_how_far_painting_is(conn: Conn) -> None:
     assert snapshot.batches[0].completed_at is not None
     assert snapshot.batches[0].created_at < snapshot.batches[0].completed_at < snapshot.current.created_at
     assert len({version.version for version in versions if version}) == 3
+
+
+def test_a_snapshot_has_the_beginning_of_what_is_missing_and_all_warnings(conn: Conn) -> None:
+    job = submitted(conn)
+    missing = [{'document': 0, 'record': number} for number in range(101)]
+    schema.create_batch(conn, worked_up_to_painting(conn, job), 'assemble', [], 'assembling')
+    result = {'missing': missing, 'warnings': ['b', 'a']}
+    schema.complete_job(conn, job.id, page_count=1, result_key='k', result_sha256='s', result_bytes=1, result=result)
+
+    snapshot = schema.get_snapshot(conn, job.id)
+
+    assert snapshot is not None
+    assert (list(snapshot.missing), snapshot.missing_count) == (missing[:100], 101)
+    assert snapshot.warnings == ('b', 'a')
+    found = schema.get_job(conn, job.id)
+    assert found is not None
+    assert found.result == result
+
+
+def worked_up_to_painting(conn: Conn, job: schema.Job) -> UUID:
+    completed(conn, plan_key(job))
+    schema.create_batch(conn, job.id, 'paint', [], 'rendering')
+    return job.id
+
+
+def test_warnings_of_painted_parts_are_told_once_each_in_order_without_a_result(conn: Conn) -> None:
+    keys = painting(conn, 12, claim=True)
+    completed(conn, keys[10], warnings=['last'])
+    completed(conn, keys[2], warnings=['z', 'a'])
+    completed(conn, keys[1], warnings=['m', 'z'])
+    completed(conn, keys[0])
+
+    assert schema.painted_warnings(conn, keys[0].job_id) == ['m', 'z', 'a', 'last']
+    assert schema.painted_warnings(conn, keys[0].job_id, limit=2) == ['m', 'z']
+    assert schema.painted_warnings(conn, submitted(conn).id) == []
 
 
 def test_a_repainted_index_counts_once(conn: Conn) -> None:
