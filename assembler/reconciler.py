@@ -8,6 +8,7 @@ a bug, and reported as one.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -39,19 +40,14 @@ class Reconciler:
 
     def tick(self) -> bool:
         """One bounded round; whether there may be more. Raises schema.Unavailable."""
-        leases = schema.transact(
-            self._pool,
-            schema.expire_leases,
-            limit=AT_ONCE,
-            losses_allowed=self._settings.part_losses,
-            retry_after=lambda losses: backoff('loss', losses),
-        )
+        leases = self._expire_leases()
         repaired = schema.transact(self._pool, schema.repair_remaining, AT_ONCE)
         overdue = schema.transact(self._pool, schema.fail_overdue_jobs, AT_ONCE)
         expired = schema.transact(self._pool, schema.expire_jobs, AT_ONCE)
-        lost = leases.retried + leases.parts_failed
+        lost = leases.total()
         if lost:
-            log.warning('leases expired', retried=leases.retried, failed=leases.parts_failed)
+            retried = leases[schema.Failed.RETRY]
+            log.warning('leases expired', retried=retried, failed=lost - retried)
         for batch in repaired:
             log.error('count of a batch had drifted', job_id=str(batch.job_id), was=batch.was, now=batch.now)
         for job_id in overdue:
@@ -61,6 +57,21 @@ class Reconciler:
         self._look_for_stuck_jobs()
         self.last_run = time.time()
         return AT_ONCE in {lost, len(repaired), len(overdue), len(expired)}
+
+    def _expire_leases(self) -> Counter[schema.Failed]:
+        """End each expired lease in a transaction of its own, as the order of locks wants it; count what came of it."""
+        outcomes = Counter(
+            schema.transact(
+                self._pool,
+                schema.expire_lease,
+                lease,
+                losses_allowed=self._settings.part_losses,
+                retry_after=lambda losses: backoff('loss', losses),
+            )
+            for lease in schema.transact(self._pool, schema.expired_leases, AT_ONCE)
+        )
+        del outcomes[schema.Failed.STALE]
+        return outcomes
 
     def _look_for_stuck_jobs(self) -> None:
         stuck = frozenset(schema.transact(self._pool, schema.stuck_jobs, STUCK_AFTER))

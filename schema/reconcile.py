@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,69 +10,66 @@ from uuid import UUID
 from runtime.errors import Problem
 from schema.batches import finish_batch
 from schema.parts import fail_part
-from schema.rows import Failed, LeaseExpiry, PartKey, Repaired
-from schema.statements import changed, run, value
+from schema.rows import ExpiredLease, Failed, PartKey, Repaired
+from schema.statements import changed, many, run, value
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 
-def expire_leases(
+def expired_leases(conn: Connection[Any], limit: int, now: datetime | None = None) -> list[ExpiredLease]:
+    """At most `limit` leases whose holders stopped renewing them. They are yet to be ended, each by expire_lease."""
+    return many(conn, ExpiredLease, 'expired_leases', limit=limit, now=now)
+
+
+def expire_lease(
     conn: Connection[Any],
+    lease: ExpiredLease,
     *,
-    limit: int,
     losses_allowed: int,
     retry_after: Callable[[int], timedelta],
     now: datetime | None = None,
-) -> LeaseExpiry:
-    """Take parts from holders that stopped renewing, each charged as a loss.
+) -> Failed:
+    """Take a part from a holder that stopped renewing, charged as a loss.
 
     `retry_after` gives the pause for a part that had so many losses before. A part whose budget is
-    spent fails, and its job with it under the policy `fail`. A part that was completed, renewed or
-    let go meanwhile is left alone.
+    spent fails, and its job with it under the policy `fail`. STALE: the part was completed, renewed or
+    let go meanwhile.
+
+    One in a transaction, no more: under the policy `partial` a part that fails locks its batch, and
+    whoever completes the next part of that batch holds the part and waits for the batch.
     """
-    outcomes: Counter[Failed] = Counter()
+    key = lease.key
     with conn.transaction():
-        for job_id, batch_no, part_index, epoch, owner, losses in run(conn, 'expired_leases', limit=limit, now=now):
-            key = PartKey(job_id=job_id, batch_no=batch_no, part_index=part_index)
-            # The job first, should its part be the last straw; parts come sorted, so all locks are in one order.
-            run(conn, 'lock_job', job_id=job_id, tenant_id=None)
-            if not changed(conn, 'lock_expired_part', key=key, now=now):
-                continue
-            if losses + 1 < losses_allowed:
-                retried = changed(
-                    conn,
-                    'retry_part',
-                    key=key,
-                    epoch=epoch,
-                    attempt=0,
-                    loss=1,
-                    failure=None,
-                    retry_after=retry_after(losses),
-                    now=now,
-                )
-                outcomes[Failed.RETRY if retried else Failed.STALE] += 1
-                continue
-            outcomes[
-                fail_part(
-                    conn,
-                    key,
-                    epoch=epoch,
-                    failure=lost_too_often(key, owner, losses + 1),
-                    charge='loss',
-                    permanent=True,
-                    attempts_allowed=1,
-                    losses_allowed=losses_allowed,
-                    retry_after=timedelta(),
-                    now=now,
-                )
-            ] += 1
-    return LeaseExpiry(
-        retried=outcomes[Failed.RETRY],
-        parts_failed=outcomes[Failed.PART_FAILED] + outcomes[Failed.LAST] + outcomes[Failed.JOB_FAILED],
-        jobs_failed=outcomes[Failed.JOB_FAILED],
-        batches_completed=outcomes[Failed.LAST],
-    )
+        # The job first, should its part be the last straw.
+        run(conn, 'lock_job', job_id=key.job_id, tenant_id=None)
+        if not changed(conn, 'lock_expired_part', key=key, now=now):
+            return Failed.STALE
+        if lease.losses + 1 < losses_allowed:
+            retried = changed(
+                conn,
+                'retry_part',
+                key=key,
+                epoch=lease.lease_epoch,
+                attempt=0,
+                loss=1,
+                failure=None,
+                retry_after=retry_after(lease.losses),
+                now=now,
+            )
+            return Failed.RETRY if retried else Failed.STALE
+        return fail_part(
+            conn,
+            key,
+            epoch=lease.lease_epoch,
+            failure=lost_too_often(key, lease.lease_owner, lease.losses + 1),
+            charge='loss',
+            permanent=True,
+            attempts_allowed=1,
+            losses_allowed=losses_allowed,
+            retry_after=timedelta(),
+            now=now,
+        )
 
 
 def lost_too_often(key: PartKey, owner: str, losses: int) -> dict[str, Any]:

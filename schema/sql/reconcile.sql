@@ -1,5 +1,5 @@
 -- name: expired_leases
--- Held parts of running batches whose lease is over, in lock order.
+-- Held parts of running batches whose lease is over.
 SELECT part.job_id, part.batch_no, part.part_index, part.lease_epoch, part.lease_owner, part.losses
 FROM batch JOIN part USING (job_id, batch_no)
 WHERE batch.status = 'running'

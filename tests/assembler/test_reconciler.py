@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -54,6 +56,36 @@ def test_a_part_that_is_lost_too_often_fails_its_job(conn: Conn, reconciler: Rec
     assert job is not None
     assert job.failure is not None
     assert job.failure['type'] == 'urn:fanfold:lost-too-often'
+
+
+def test_a_zombie_that_completes_the_next_part_does_not_meet_the_reconciler_half_way(
+    conn: Conn, pool: schema.Pool, reconciler: Reconciler
+) -> None:
+    """Policy partial: a part that fails counts down its batch, which who completes another part waits for."""
+    keys = running_parts(conn, 2)
+    conn.execute("UPDATE job SET failure_policy = 'partial' WHERE id = %s", [keys[0].job_id])
+    for key in keys:
+        claimed(conn, key, lease=OVER)
+    conn.execute('UPDATE part SET losses = 1 WHERE job_id = %s', [keys[0].job_id])
+    lock = 'SELECT FROM part WHERE job_id = %s AND batch_no = %s AND part_index = %s FOR UPDATE'
+
+    with ThreadPoolExecutor(1) as thread, pool.connection() as zombie:
+        with zombie.transaction():
+            zombie.execute(lock, [keys[1].job_id, keys[1].batch_no, keys[1].part_index])
+            round_of_reconciler = thread.submit(reconciler.tick)
+            wait_for_somebody_blocked(conn)
+            assert part_at(conn, keys[0]).status == 'failed', 'it waits for the second part, and holds nothing else'
+            assert completed(zombie, keys[1]) is schema.Completion.LAST
+        round_of_reconciler.result(20)
+
+    assert status(conn, keys[1]) == ('completed', 'completed', 'rendering')
+
+
+def wait_for_somebody_blocked(conn: Conn) -> None:
+    deadline = time.monotonic() + 20
+    blocked = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while not conn.execute(blocked.encode()).rowcount:
+        assert time.monotonic() < deadline, 'nobody waits for a lock'
 
 
 def test_a_drifted_count_is_counted_anew_and_the_batch_completes(conn: Conn, reconciler: Reconciler) -> None:

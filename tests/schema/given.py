@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
 from uuid6 import uuid7
 
 import schema
-from schema import Completion, Event, FailurePolicy, Job, NewJob, NewPart, PartKey
+from schema import Completion, Event, Failed, FailurePolicy, Job, NewJob, NewPart, PartKey
 from schema.batches import add_batch
 from schema.statements import run
 
@@ -47,6 +47,15 @@ def claimed(conn: Connection[Any], key: PartKey, owner: str = 'somebody', **how:
     part = schema.claim_part(conn, key, owner=owner, **{'lease': LEASE, **how})
     assert part is not None, f'{key} is not to be had'
     return part
+
+
+def leases_expired(conn: Connection[Any], *, limit: int = 100, **how: Any) -> list[Failed]:
+    """What came of expiring the leases that are over half an hour from now, in the order of their parts."""
+    usual = {'losses_allowed': 20, 'retry_after': lambda losses: timedelta(), 'now': datetime.now(UTC) + HOUR / 2}
+    how = {**usual, **how}
+    leases = schema.expired_leases(conn, limit, how['now'])
+    outcomes = [schema.expire_lease(conn, lease, **how) for lease in leases]
+    return [outcome for outcome in outcomes if outcome is not Failed.STALE]
 
 
 def painting(

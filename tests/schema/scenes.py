@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from psycopg import Connection
 
 import schema
 from schema import Completion, Failed, PartKey
-from tests.schema.given import HOUR, advance, completed, failed, plan_key, submitted
+from tests.schema.given import HOUR, advance, claimed, completed, failed, leases_expired, plan_key, submitted
 from tests.schema.given import painting_at_once as painting
 from tests.schema.stepping import Operation
 
@@ -68,14 +68,7 @@ def running_late(key: PartKey) -> Operation:
 
 def expiring(losses_allowed: int = 20, at: datetime | None = None) -> Operation:
     later = at or datetime.now(UTC) + HOUR / 2
-
-    def expire(conn: Conn) -> int:
-        expiry = schema.expire_leases(
-            conn, limit=1, losses_allowed=losses_allowed, retry_after=lambda losses: timedelta(), now=later
-        )
-        return expiry.retried + expiry.parts_failed
-
-    return expire
+    return lambda conn: len(leases_expired(conn, limit=1, losses_allowed=losses_allowed, now=later))
 
 
 def repairing(conn: Conn) -> int:
@@ -219,6 +212,19 @@ def completion_and_spent_losses(conn: Conn) -> Pair:
     return Pair(key=keys[0], first=completing(keys[0]), second=expiring(1), allowed=allowed)
 
 
+def completion_and_spent_losses_of_another_part_under_partial(conn: Conn) -> Pair:
+    keys = painting(conn, 2, 'partial')
+    claimed(conn, keys[1])
+    allowed = {(COUNTED, 1, 'completed', 'rendering'), (LAST, 1, 'completed', 'rendering')}
+    return Pair(key=keys[0], first=completing(keys[0]), second=expiring(1), allowed=allowed)
+
+
+def completion_and_spent_losses_under_partial(conn: Conn) -> Pair:
+    keys = painting(conn, 1, 'partial', claim=True)
+    allowed = {(LAST, 0, 'completed', 'rendering'), (DISCARDED, 1, 'completed', 'rendering')}
+    return Pair(key=keys[0], first=completing(keys[0]), second=expiring(1), allowed=allowed)
+
+
 def failure_and_spent_losses(conn: Conn) -> Pair:
     """Both want job and part; one that took the part first would meet the other half-way."""
     keys = painting(conn, 1, claim=True)
@@ -334,6 +340,8 @@ SCENES: list[Scene] = [
     last_completion_and_replayed_advance,
     completion_and_expiring_lease,
     completion_and_spent_losses,
+    completion_and_spent_losses_under_partial,
+    completion_and_spent_losses_of_another_part_under_partial,
     completion_and_repair,
     completion_and_delete,
     failure_and_spent_losses,

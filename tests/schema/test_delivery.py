@@ -23,6 +23,7 @@ from tests.schema.given import (
     completed,
     event_keys,
     failed,
+    leases_expired,
     painting,
     plan_key,
     relay,
@@ -128,7 +129,7 @@ def test_everything_at_once_keeps_the_invariants(pool: schema.Pool) -> None:
         check_invariants(conn)
         assert count_deadlocks(conn) == deadlocks
         conn.execute('UPDATE part SET next_attempt_at = clock_timestamp()')
-        schema.expire_leases(
+        leases_expired(
             conn, limit=1_000, losses_allowed=99, retry_after=lambda losses: timedelta(hours=-9), now=later()
         )
         worked_off(conn)
@@ -146,6 +147,10 @@ def later() -> datetime:
     return datetime.now(UTC) + HOUR / 2
 
 
+def at_once(losses: int) -> timedelta:
+    return timedelta()
+
+
 def one_thing(pool: schema.Pool, key: PartKey, chance: random.Random) -> None:
     """Work the part, with a chance of something else coming in between."""
     part = schema.transact(pool, schema.claim_part, key, owner='worker', lease=LEASE)
@@ -154,9 +159,6 @@ def one_thing(pool: schema.Pool, key: PartKey, chance: random.Random) -> None:
         lambda conn: schema.retry_job(conn, key.job_id),
         lambda conn: schema.repair_remaining(conn, 10),
         lambda conn: schema.mark_dispatched(conn, [key]),
-        lambda conn: schema.expire_leases(
-            conn, limit=3, losses_allowed=5, retry_after=lambda losses: timedelta(), now=later()
-        ),
         lambda conn: schema.fail_overdue_jobs(conn, 1, now=later() + HOUR),
         relay,
         relay,
@@ -167,6 +169,9 @@ def one_thing(pool: schema.Pool, key: PartKey, chance: random.Random) -> None:
             schema.transact(pool, chance.choice(between))
         except JobEnded:
             raise AssertionError('a relay that has begun an advance holds the job') from None
+    if chance.random() < 0.05:
+        for lease in schema.transact(pool, schema.expired_leases, 3, later()):
+            schema.transact(pool, schema.expire_lease, lease, losses_allowed=5, retry_after=at_once, now=later())
     if part is None or chance.random() < 0.6:
         schema.transact(pool, completed, key)
         return

@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 import schema
-from schema import LeaseExpiry, Repaired
+from schema import Failed, Repaired
 from schema.statements import value
 from tests.schema.given import (
     HOUR,
@@ -18,6 +18,7 @@ from tests.schema.given import (
     completed,
     event_keys,
     failed,
+    leases_expired,
     painting,
     part_at,
     plan_key,
@@ -30,16 +31,11 @@ from tests.schema.given import (
 
 Conn = Connection[Any]
 SECOND = timedelta(seconds=1)
+RETRY = Failed.RETRY
 
 
 def now() -> datetime:
     return datetime.now(UTC)
-
-
-def expire(conn: Conn, **how: Any) -> LeaseExpiry:
-    later = now() + 60 * SECOND
-    usual = {'limit': 100, 'losses_allowed': 20, 'retry_after': lambda losses: timedelta(), 'now': later}
-    return schema.expire_leases(conn, **{**usual, **how})
 
 
 def test_an_expired_lease_is_charged_as_a_loss(conn: Conn) -> None:
@@ -47,18 +43,18 @@ def test_an_expired_lease_is_charged_as_a_loss(conn: Conn) -> None:
     failed(conn, keys[0])
     epoch = claimed(conn, keys[0]).lease_epoch
 
-    assert expire(conn) == LeaseExpiry(retried=2)
+    assert leases_expired(conn) == [RETRY, RETRY]
 
     part = part_at(conn, keys[0])
     assert (part.attempts, part.losses, part.lease_expires_at, part.lease_epoch) == (1, 1, None, epoch)
     assert part.failure == WHY, 'a loss does not hide why the last try failed'
-    assert expire(conn) == LeaseExpiry()
+    assert leases_expired(conn) == []
 
 
 def test_a_live_lease_is_left_alone(conn: Conn) -> None:
     claimed(conn, plan_key(submitted(conn)))
 
-    assert expire(conn, now=None) == LeaseExpiry()
+    assert leases_expired(conn, now=None) == []
 
 
 def test_a_lost_part_pauses_longer_with_each_loss(conn: Conn) -> None:
@@ -71,7 +67,7 @@ def test_a_lost_part_pauses_longer_with_each_loss(conn: Conn) -> None:
 
     for minute in (0, 2):
         claimed(conn, key, now=now() + minute * 60 * SECOND)
-        expire(conn, retry_after=pause, now=now() + (minute + 1) * 60 * SECOND)
+        leases_expired(conn, retry_after=pause, now=now() + (minute + 1) * 60 * SECOND)
 
     assert asked == [0, 1]
     assert part_at(conn, key).next_attempt_at > now() + HOUR
@@ -81,11 +77,11 @@ def test_a_part_lost_too_often_fails_its_job(conn: Conn) -> None:
     keys = painting(conn, 3)
     for _ in range(2):
         claimed(conn, keys[1], owner='host:1')
-        assert expire(conn, losses_allowed=3, now=now() + 60 * SECOND) == LeaseExpiry(retried=1)
+        assert leases_expired(conn, losses_allowed=3, now=now() + 60 * SECOND) == [RETRY]
         conn.execute('UPDATE part SET next_attempt_at = clock_timestamp()')
     claimed(conn, keys[1], owner='host:1')
 
-    assert expire(conn, losses_allowed=3) == LeaseExpiry(parts_failed=1, jobs_failed=1)
+    assert leases_expired(conn, losses_allowed=3, now=now() + 60 * SECOND) == [Failed.JOB_FAILED]
 
     assert status(conn, keys[1]) == ('failed', 'failed', 'failed')
     job = schema.get_job(conn, keys[1].job_id)
@@ -99,21 +95,21 @@ def test_a_part_lost_too_often_is_left_out_under_the_partial_policy(conn: Conn) 
     keys = painting(conn, 2, 'partial', claim=True)
     completed(conn, keys[0])
 
-    assert expire(conn, losses_allowed=1) == LeaseExpiry(parts_failed=1, batches_completed=1)
+    assert leases_expired(conn, losses_allowed=1) == [Failed.LAST]
     assert status(conn, keys[1]) == ('failed', 'completed', 'rendering')
 
 
 def test_several_spent_parts_of_one_job_fail_it_once(conn: Conn) -> None:
     keys = painting(conn, 3, claim=True)
 
-    assert expire(conn, losses_allowed=1) == LeaseExpiry(parts_failed=1, jobs_failed=1)
+    assert leases_expired(conn, losses_allowed=1) == [Failed.JOB_FAILED]
     assert event_keys(conn, keys[0])[-1] == 'job-failed:1'
 
 
 def test_leases_expire_in_bounded_rounds(conn: Conn) -> None:
     painting(conn, 5, claim=True)
 
-    assert [expire(conn, limit=2).retried for _ in range(4)] == [2, 2, 1, 0]
+    assert [len(leases_expired(conn, limit=2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_live_leases_do_not_take_the_places_of_expired_ones(conn: Conn) -> None:
@@ -121,7 +117,7 @@ def test_live_leases_do_not_take_the_places_of_expired_ones(conn: Conn) -> None:
     for key, lease in zip(keys, (HOUR, HOUR, SECOND), strict=True):
         claimed(conn, key, lease=lease)
 
-    assert expire(conn, limit=1) == LeaseExpiry(retried=1)
+    assert leases_expired(conn, limit=1) == [RETRY]
     assert part_at(conn, keys[2]).losses == 1
 
 
@@ -129,7 +125,7 @@ def test_leases_of_ended_batches_are_nobodys_business(conn: Conn) -> None:
     keys = painting(conn, 2, claim=True)
     schema.cancel_job(conn, keys[0].job_id)
 
-    assert expire(conn) == LeaseExpiry()
+    assert leases_expired(conn) == []
     assert part_at(conn, keys[0]).losses == 0
 
 
