@@ -52,7 +52,7 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def exposition(self, gauges: Gauges | None, *, streams: int) -> bytes:
-        """All metrics as text; `gauges` None while the database is away: then what it would tell is NaN."""
+        """All metrics as text; `gauges` None while the database cannot be asked: then what it would tell is NaN."""
         self._streams.set(streams)
         self._database.set(0 if gauges is None else 1)
         self._jobs.clear()

@@ -131,6 +131,13 @@ def _on_unavailable(request: Request, error: Exception) -> Response:
     return _respond(request, problem, {'Retry-After': str(RETRY_UNAVAILABLE)})
 
 
+def _on_not_migrated(request: Request, error: Exception) -> Response:
+    log.error('the database does not have this version of the schema; run `fanfold migrate`', error=str(error).strip())
+    detail = 'the database does not have this version of the schema: run fanfold migrate'
+    problem = Problem(name='unavailable', detail=detail, extra={'service': 'database'})
+    return _respond(request, problem, {'Retry-After': str(RETRY_UNAVAILABLE)})
+
+
 def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
@@ -172,6 +179,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _on_request_validation)
     for kind in (StorageUnavailable, *schema.Unavailable):
         app.add_exception_handler(kind, _on_unavailable)
+    for lacking in schema.NotMigrated:
+        app.add_exception_handler(lacking, _on_not_migrated)
 
 
 PROBLEM_SCHEMA: Final[dict[str, Any]] = {

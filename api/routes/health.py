@@ -82,6 +82,6 @@ async def metrics(request: Request, services: Using) -> Response:
     kept: Metrics = request.app.state.metrics
     try:
         gauges = await services.transact(schema.get_gauges)
-    except schema.Unavailable:
+    except (*schema.Unavailable, *schema.NotMigrated):
         gauges = None
     return Response(kept.exposition(gauges, streams=services.feed.watching), media_type=kept.media_type)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from uuid import uuid4
+
 import httpx
 import psycopg
 import pytest
@@ -22,7 +24,19 @@ def test_database_without_the_present_schema_is_not_ready(shared_settings: Setti
     settings = shared_settings.model_copy(update={'database_url': empty_database_url})
     with serving(settings) as url, client_of(url) as client:
         answer = client.get('/readyz')
+        refused = [
+            client.post('/v1/jobs', json={'documents': [{'html': '<p>'}]}),
+            client.get('/v1/jobs'),
+            client.get(f'/v1/jobs/{uuid4()}/result'),
+            client.delete(f'/v1/jobs/{uuid4()}'),
+        ]
+        metrics = client.get('/metrics')
     assert answer.status_code == 503
+    for problem in refused:
+        assert (problem.status_code, problem.json()['type']) == (503, 'urn:fanfold:unavailable')
+        assert 'run fanfold migrate' in problem.json()['detail']
+        assert problem.headers['retry-after']
+    assert 'fanfold_database_up 0.0' in metrics.text
     checks = answer.json()['checks']
     assert 'fanfold migrate' in checks['database']['why']
     assert checks['broker'] == checks['storage'] == {'ok': True}
