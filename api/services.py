@@ -17,6 +17,7 @@ import anyio.to_thread
 from fastapi import Depends, Request
 
 import schema
+from api.budget import ByteBudget
 from api.stream import SnapshotFeed
 from runtime.nudge import Nudger
 from runtime.storage import Storage
@@ -35,8 +36,8 @@ POOL_SIZE: Final = 8
 #: a request waits so long for a database that is away
 DATABASE_SECONDS = 3.0
 THREADS: Final = 24
-#: requests with a large body that are checked and packed at the same time
-LARGE_AT_ONCE: Final = 2
+#: of request bodies that are checked and packed at the same time
+BYTES_AT_ONCE: Final = 64 * 1024 * 1024
 
 
 class NudgeSender:
@@ -79,7 +80,7 @@ class Services:
     nudges: NudgeSender
     feed: SnapshotFeed
     threads: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
-    large: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(LARGE_AT_ONCE))
+    intake: ByteBudget = field(default_factory=lambda: ByteBudget(BYTES_AT_ONCE))
 
     @classmethod
     def open(cls, settings: Settings) -> Services:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import tempfile
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
+import anyio
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 import schema
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from runtime.settings import Settings
 
-LARGE_BYTES: Final = 4 * 1024 * 1024
+SMALL_BYTES: Final = 256 * 1024
 _UUID: Final = re.compile(r'[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 CONTENT_PROBLEMS: Final = (
     'invalid-request', 'unknown-field', 'invalid-json', 'invalid-encoding', 'file-name-invalid', 'file-missing',
@@ -112,21 +113,25 @@ async def submit_job(
     key = checked_key(idempotency_key)
     settings = services.settings
     with closing(await receive_body(request, limit=settings.max_body_bytes, folder=settings.scratch_dir)) as body:
-        content_type = request.headers.get('content-type', '')
-        if _size(body) > LARGE_BYTES:
-            async with services.large:
-                submitted = await services.run(_take_in, services, body, content_type, key)
-        else:
-            submitted = await services.run(_take_in, services, body, content_type, key)
+        submitted = await _take_in(services, body, request.headers.get('content-type', ''), key)
     headers = {'Location': job_path(submitted.snapshot.job.id)}
     if submitted.replayed:
         headers['Idempotency-Replayed'] = 'true'
     return _json(view_job(submitted.snapshot), 202, headers)
 
 
-def _take_in(services: Services, body: IO[bytes], content_type: str, key: str | None) -> Submitted:
-    with tempfile.TemporaryDirectory(prefix='fanfold-intake-', dir=services.settings.scratch_dir) as folder:
-        return submit(services, prepare(body, content_type, services.settings, Path(folder)), key)
+async def _take_in(services: Services, body: IO[bytes], content_type: str, key: str | None) -> Submitted:
+    settings = services.settings
+    folder = await services.run(tempfile.TemporaryDirectory, prefix='fanfold-intake-', dir=settings.scratch_dir)
+    try:
+        size = _size(body)
+        # A small body, of which there are no more than threads, waits for no large one.
+        async with services.intake.taking(size) if size > SMALL_BYTES else nullcontext():
+            prepared = await services.run(prepare, body, content_type, settings, Path(folder.name))
+        return await services.run(submit, services, prepared, key)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await services.run(folder.cleanup)
 
 
 def _size(body: IO[bytes]) -> int:
