@@ -78,9 +78,9 @@ class PatientConnection(Connection[TupleRow]):
             self.pgconn.finish()
             raise
 
-    def check(self) -> None:
-        """One short round trip. Raises OperationalError."""
-        self.patience = CHECK_SECONDS
+    def check(self, patience: float) -> None:
+        """One round trip, for which it waits so many seconds. Raises OperationalError."""
+        self.patience = patience
         try:
             self.execute('')
         finally:
@@ -126,7 +126,7 @@ class FrankPool(ConnectionPool[PatientConnection]):
 
     def _check(self, conn: PatientConnection) -> None:
         with self.trouble.noted():
-            conn.check()
+            conn.check(min(CHECK_SECONDS, self.timeout))
 
 
 def without_password(reason: Exception, url: str) -> str:

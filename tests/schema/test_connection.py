@@ -81,7 +81,7 @@ def test_a_real_deadlock_is_survived(pool: schema.Pool) -> None:
     for thread in threads:
         thread.join(20)
 
-    assert len(attempts) == 3
+    assert len(attempts) >= 3, 'who was turned away may be faster than who waits, and meet it once more'
 
 
 def test_an_error_of_the_schema_is_not_the_database_being_away(pool: schema.Pool) -> None:

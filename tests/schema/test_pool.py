@@ -101,14 +101,13 @@ def test_a_statement_that_is_never_answered_is_the_database_being_away(
 
 
 def test_a_connection_that_fell_silent_in_the_pool_does_not_hold_up_the_next_caller(
-    server: SilenceableServer, monkeypatch: pytest.MonkeyPatch
+    server: SilenceableServer,
 ) -> None:
-    monkeypatch.setattr('schema.pool.CHECK_SECONDS', 0.3)
-    with schema.open_pool(server.url, timeout=1) as pool:
+    with schema.open_pool(server.url, timeout=0.5) as pool:
         schema.transact(pool, schema.ping)
         server.fall_silent()
 
-        with pytest.raises(schema.Unavailable, match=r"couldn't get a connection after 1\.00 sec: the server has not"):
+        with pytest.raises(schema.Unavailable, match=r"couldn't get a connection after 0\.50 sec: the server has not"):
             schema.transact(pool, schema.ping)
         server.close()
 
