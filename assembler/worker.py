@@ -9,6 +9,7 @@ is recorded wins, the other is swept.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -20,34 +21,25 @@ import dramatiq
 
 import schema
 from assembler.gathering import Gathered, GatheredPart, gather, input_hash, missing_of, warnings_of
+from renderer.fitness import Fitness
 from renderer.holding import Held, Holder, process_name
 from renderer.inputs import Inputs
-from renderer.press import ChildRequest, Died, Limits, Painted, Press, Refused, RenderRequest
-from runtime.errors import ObjectExists, ObjectMissing, Problem, Refusal, Retryable, StorageUnavailable
-from runtime.logs import get_logger
+from renderer.press import ChildOutcome, ChildRequest, Died, Limits, Press, RenderRequest
+from renderer.verdicts import Interrupted, Verdict, result_of
+from renderer.workbench import Workbench, run_child
+from runtime.errors import ObjectExists, ObjectMissing, Problem, StorageUnavailable
 from runtime.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from dramatiq.brokers.redis import RedisBroker
 
-    from renderer.requests import Request
     from runtime.nudge import Nudger
     from runtime.settings import Settings
     from runtime.storage import Storage
 
 MERGED_AT_ONCE: Final = 2
+UPLOADS_TRIED: Final = 5
 PRELOAD: Final = 'assembler.merge:preload'
-
-log = get_logger(__name__)
-
-
-class _Interrupted(Exception):
-    """The child ended without a result, or the assembly was taken away before there was one."""
-
-    def __init__(self, problem: Problem, charge: schema.Charge) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
-        self.charge = charge
 
 
 class Assembler:
@@ -58,12 +50,13 @@ class Assembler:
         self.owner = process_name()
         self._pool = pool
         self._storage = storage
-        self._nudger = nudger
         self._folder = ScratchFolder(settings.scratch_dir, prefix='fanfold-assembler-')
         self._scratch = self._folder.path
         self._inputs = Inputs(storage, self._scratch / 'inputs')
-        self._press = Press(scratch=self._scratch / 'press', preload=PRELOAD)
+        self.fitness = Fitness()
+        self._press = Press(scratch=self._scratch / 'press', preload=PRELOAD, on_broken=self.fitness.give_up)
         self.holder = Holder(pool, settings, owner=self.owner)
+        self._bench = Workbench(self.holder, nudger, self.fitness)
 
     def close(self) -> None:
         self.holder.close()
@@ -72,38 +65,7 @@ class Assembler:
 
     def work(self, key: schema.PartKey) -> None:
         """Claim an assembly and bring it to an end; whatever happens is recorded, nothing is raised."""
-        with self.holder.hold(key) as held:
-            if held is None:
-                return
-            try:
-                completion = self._assemble(held)
-                if completion is schema.Completion.LAST:
-                    self._nudger.nudge('events')
-                self._nudger.nudge('jobs')
-            except _Interrupted as interrupted:
-                self._fail(held, interrupted.problem, charge=interrupted.charge)
-            except Refusal as refusal:
-                self._fail(held, refusal.problem, charge='attempt', permanent=True)
-            except ObjectMissing as error:  # the input, needed for placeholders
-                problem = Problem(name='input-missing', detail=f'there is no object {error}')
-                self._fail(held, problem, charge='attempt', permanent=True)
-            except Retryable as error:
-                name = 'storage-unavailable' if isinstance(error, StorageUnavailable) else 'child-died'
-                self._fail(held, Problem(name=name, detail=str(error)), charge='loss')
-            except schema.Unavailable as error:
-                log.warning('assembly interrupted: database away; the lease will expire', error=str(error).strip())
-            except Exception as error:
-                log.exception('assembly failed unexpectedly')
-                detail = f'{type(error).__name__}: {error}'
-                self._fail(held, Problem(name='internal-error', detail=detail), charge='attempt')
-
-    def _fail(self, held: Held, problem: Problem, **how: Any) -> None:
-        if held.draining.is_set():
-            self.holder.give_back(held)
-            self._nudger.nudge('parts')
-        elif not held.lost.is_set():
-            self.holder.fail(held, problem, **how)
-            self._nudger.nudge('events', 'jobs')
+        self._bench.work(key, self._assemble)
 
     def _assemble(self, held: Held) -> schema.Completion | None:
         job_id, spec = held.key.job_id, held.claimed.job_spec
@@ -114,7 +76,8 @@ class Assembler:
             folder = Path(name)
             gathered = gather(self._storage, painted, folder, wanted=lambda: not held.gone)
             if held.gone:
-                raise _Interrupted(Problem(name='child-died', detail='taken away while fetching'), 'loss')
+                problem = Problem(name='child-died', detail='taken away while fetching')
+                raise Interrupted(Verdict(problem=problem, charge='loss'))
             if gathered.damaged:
                 repair = {'repair': list(gathered.damaged)}
                 return self.holder.complete(held, input_hash=hashed, result=repair, result_ref=None, result_sha256=None)
@@ -149,8 +112,9 @@ class Assembler:
             memory_bytes=limits.memory_bytes,
             cpu_seconds=limits.cpu_seconds,
             wall_seconds=limits.wall_seconds,
+            total_seconds=limits.total_seconds,
         )
-        result = self._run(held, request)
+        result = result_of(run_child(held, self._press, request))
         reason = (part.failure or {}).get('detail', 'it could not be rendered')
         result['missing'] = [{**entry, 'detail': reason} for entry in result['missing']]
         return GatheredPart(index=index, path=output, result=result)
@@ -164,45 +128,42 @@ class Assembler:
             'metadata': spec.get('metadata') or {},
             'compress': not (spec.get('options') or {}).get('uncompressed_pdf'),
         }
-        merged = self._run(
-            held, ChildRequest(entry='assembler.merge:merge_child', payload=payload, limits=self._limits(held))
-        )
+        request = ChildRequest(entry='assembler.merge:merge_child', payload=payload, limits=self._limits(held))
+        merged = result_of(_without_position(run_child(held, self._press, request)))
         key = f'jobs/{held.key.job_id}/result/{held.key.batch_no}-{held.claimed.lease_epoch}.pdf'
-        try:
-            self._storage.put_new(key, out, sha256=merged['sha256'], content_type='application/pdf')
-        except ObjectExists:
-            # Nobody else writes under this lease: an earlier try of this very upload went through unheard.
-            if self._storage.head(key).metadata.get('sha256') != merged['sha256']:
-                raise
+        self._upload(key, out, merged['sha256'])
         timing = {**merged['timing'], 'owner': self.owner}
         return {**merged, 'timing': timing, 'key': key, 'missing': missing_of(parts), 'warnings': warnings_of(parts)}
 
+    def _upload(self, key: str, path: Path, sha256: str) -> None:
+        """Put the result; nobody else writes under this lease, so what is there is of an earlier, unheard try."""
+        for _ in range(UPLOADS_TRIED):
+            try:
+                return self._storage.put_new(key, path, sha256=sha256, content_type='application/pdf')
+            except ObjectExists:
+                try:
+                    found = self._storage.head(key).metadata.get('sha256')
+                except ObjectMissing:
+                    continue  # 404 after a 412: put again
+                if found == sha256:
+                    return None
+                raise
+        raise StorageUnavailable(f'{key}: it is there for a put, and missing for a head')
+
     def _limits(self, held: Held) -> Limits:
-        left = held.claimed.time_left.total_seconds()
         return Limits(
             memory_bytes=self.settings.child_memory_bytes,
             cpu_seconds=self.settings.child_cpu_seconds,
-            wall_seconds=max(0.1, min(self.settings.child_wall_seconds, left)),
+            wall_seconds=self.settings.child_wall_seconds,
+            total_seconds=max(0.1, held.claimed.time_left.total_seconds()),
         )
 
-    def _run(self, held: Held, request: ChildRequest | Request) -> dict[str, Any]:
-        """What a child made of the request. Raises Refusal, Retryable, _Interrupted."""
-        child = self._press.start(request)
-        held.on_lost = child.kill
-        if held.gone:
-            child.kill('draining' if held.draining.is_set() else 'lease-lost')
-        match child.wait():
-            case Painted(result=result):
-                return result
-            case Refused(problem=problem):
-                raise Refusal(Problem.from_json(problem))
-            case Died(reason='press-died' | 'lease-lost' | 'draining' as reason, detail=detail):
-                raise _Interrupted(Problem(name='child-died', detail=f'{reason}: {detail}'), 'loss')
-            case Died(reason=reason, detail=detail):
-                name = reason if reason in {'memory-limit', 'cpu-limit', 'wall-limit'} else 'child-died'
-                raise _Interrupted(Problem(name=name, detail=f'assembly: {detail}'), 'attempt')
-            case outcome:
-                raise AssertionError(outcome)
+
+def _without_position(outcome: ChildOutcome) -> ChildOutcome:
+    """A position in a merge is that of a part, which is nobody's document."""
+    if isinstance(outcome, Died):
+        return replace(outcome, position=None, detail=f'assembly: {outcome.detail}')
+    return outcome
 
 
 def start_assembling(assembler: Assembler, broker: RedisBroker) -> dramatiq.Worker:

@@ -122,7 +122,7 @@ class Press:
         """`renderer.runs.fingerprint()` as the zygote computed it. Raises PressUnavailable."""
         give_up = time.monotonic() + START_PATIENCE_SECONDS
         while not self._ready.wait(0.05):
-            if self._failed_starts or time.monotonic() > give_up:
+            if self._failed_starts or not self._thread.is_alive() or time.monotonic() > give_up:
                 raise PressUnavailable(NOT_STARTED)
         return str(self._warmed['fingerprint'])
 

@@ -6,6 +6,8 @@ painted in a child with a memory limit, a CPU limit and a wall deadline.
 
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -18,12 +20,15 @@ from runtime.broker import RENDER_QUEUE, make_broker, start_worker, stop_listeni
 import dramatiq
 
 import schema
+from renderer.fitness import Fitness
 from renderer.holding import Held, Holder, process_name
 from renderer.inputs import Inputs
 from renderer.painted import store_part
-from renderer.press import Died, Painted, Press, PressUnavailable, Refused, RenderRequest
+from renderer.press import Died, Press, PressUnavailable, RenderRequest
 from renderer.runs import input_hash, plan_runs
-from runtime.errors import ConfigurationError, ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
+from renderer.verdicts import LOSSES, result_of
+from renderer.workbench import Workbench, run_child
+from runtime.errors import ConfigurationError
 from runtime.lifecycle import StopSignal, announce_ready
 from runtime.logs import get_logger
 from runtime.nudge import Nudger
@@ -51,8 +56,10 @@ class Worker:
         self.storage = Storage(settings)
         self.inputs = Inputs(self.storage, self.scratch / 'inputs')
         self.nudger = Nudger(settings)
-        self.press = Press(scratch=self.scratch / 'press')
+        self.fitness = Fitness()
+        self.press = Press(scratch=self.scratch / 'press', on_broken=self.fitness.give_up)
         self.holder = Holder(self.pool, settings, owner=self.owner)
+        self.bench = Workbench(self.holder, self.nudger, self.fitness)
 
     def close(self) -> None:
         self.holder.close()
@@ -62,33 +69,7 @@ class Worker:
 
     def work(self, key: schema.PartKey) -> None:
         """Claim a part and bring it to an end; whatever happens is recorded, nothing is raised."""
-        with self.holder.hold(key) as held:
-            if held is None:
-                return
-            try:
-                completion = self._plan(held) if held.claimed.kind == 'plan' else self._paint(held)
-                if completion is schema.Completion.LAST:
-                    self.nudger.nudge('events')
-                self.nudger.nudge('jobs')
-            except Refusal as refusal:
-                self._fail(held, refusal.problem, charge='attempt', permanent=True)
-            except ObjectMissing as error:
-                problem = Problem(name='input-missing', detail=f'there is no object {error}')
-                self._fail(held, problem, charge='attempt', permanent=True)
-            except (Retryable, ObjectCorrupt) as error:
-                self._fail(held, Problem(name='storage-unavailable', detail=str(error)), charge='loss')
-            except Exception as error:
-                log.exception('part failed unexpectedly')
-                detail = f'{type(error).__name__}: {error}'
-                self._fail(held, Problem(name='internal-error', detail=detail), charge='attempt')
-
-    def _fail(self, held: Held, problem: Problem, **how: Any) -> None:
-        if held.draining.is_set():
-            self.holder.give_back(held)
-            self.nudger.nudge('parts')
-        elif not held.lost.is_set():
-            self.holder.fail(held, problem, **how)
-            self.nudger.nudge('events', 'jobs')
+        self.bench.work(key, lambda held: self._plan(held) if held.claimed.kind == 'plan' else self._paint(held))
 
     def _plan(self, held: Held) -> schema.Completion | None:
         spec = held.claimed.job_spec
@@ -113,8 +94,6 @@ class Worker:
         ):
             output = Path(folder) / 'part.pdf'
             result = self._render(held, archive, output)
-            if result is None:
-                return None
             stored = store_part(
                 self.storage,
                 job_id=claimed.key.job_id,
@@ -128,45 +107,33 @@ class Worker:
             held, input_hash=hashed, result=stored.result, result_ref=stored.key, result_sha256=stored.sha256
         )
 
-    def _render(self, held: Held, archive: Path, output: Path) -> dict[str, Any] | None:
-        """Paint the part in a child; None if the part failed or is no longer ours, which is then recorded."""
+    def _render(self, held: Held, archive: Path, output: Path) -> dict[str, Any]:
+        """Paint the part in a child. Raises Refusal, Interrupted.
+
+        On the last attempt of a part under the policy `partial`, a record that kills the child is left out. The run
+        then begins again at its first item: a PDF that was not finished has nothing to go on from.
+        """
         claimed = held.claimed
         partial = claimed.failure_policy == 'partial'
-        last_attempt = claimed.attempts + 1 >= self.settings.part_attempts
+        may_leave_out = partial and claimed.attempts + 1 >= self.settings.part_attempts
         skip: frozenset[int] = frozenset()
         while True:
-            request = self._request(held, archive, output, skip=skip, placeholders=partial)
             started = time.time()
-            child = self.press.start(request)
-            held.on_lost = child.kill
-            if held.gone:
-                child.kill('draining' if held.draining.is_set() else 'lease-lost')
-            outcome = child.wait()
-            match outcome:
-                case Painted(result=result):
-                    timing = {**result.get('timing', {}), 'owner': self.owner, 'child_pid': child.pid}
-                    return {**result, 'timing': {'started_at': started, 'finished_at': time.time(), **timing}}
-                case Refused(problem=problem):
-                    raise Refusal(Problem.from_json(problem))
-                case Died(reason='press-died' | 'lease-lost' | 'draining', detail=detail):
-                    self._fail(held, Problem(name='child-died', detail=detail), charge='loss')
-                    return None
-                case Died(position=position, reason=reason, detail=detail):
-                    item = item_at(claimed.job_spec, position)
-                    if partial and last_attempt and item is not None and may_skip(claimed.part_spec, skip, item):
-                        log.warning('record left out', item=item, reason=reason)
-                        skip |= {item}
-                        continue
-                    self._fail(held, died_problem(reason, detail, position), charge='attempt')
-                    return None
-                case _:
-                    raise AssertionError(outcome)
+            outcome = run_child(held, self.press, self._request(held, archive, output, skip=skip, placeholders=partial))
+            if may_leave_out and isinstance(outcome, Died) and outcome.reason not in LOSSES:
+                item = item_at(claimed.job_spec, outcome.position)
+                if item is not None and may_skip(claimed.part_spec, skip, item):
+                    log.warning('record left out', item=item, reason=outcome.reason)
+                    skip |= {item}
+                    continue
+            result = result_of(outcome)
+            timing = {'started_at': started, 'finished_at': time.time(), **result.get('timing', {})}
+            return {**result, 'timing': {**timing, 'owner': self.owner}}
 
     def _request(
         self, held: Held, archive: Path, output: Path, *, skip: frozenset[int], placeholders: bool
     ) -> RenderRequest:
         claimed = held.claimed
-        wall = max(0.1, min(self.settings.child_wall_seconds, claimed.time_left.total_seconds()))
         return RenderRequest(
             archive=archive,
             spec=claimed.job_spec,
@@ -176,7 +143,8 @@ class Worker:
             skip=skip,
             memory_bytes=self.settings.child_memory_bytes,
             cpu_seconds=self.settings.child_cpu_seconds,
-            wall_seconds=wall,
+            wall_seconds=self.settings.child_wall_seconds,
+            total_seconds=max(0.1, claimed.time_left.total_seconds()),
         )
 
 
@@ -194,20 +162,14 @@ def may_skip(part_spec: dict[str, Any], skip: frozenset[int], item: int) -> bool
     return item not in skip and len(skip) < min(SKIPS_ALLOWED, part_spec['item_count'] - 1)
 
 
-def died_problem(reason: str, detail: str, position: tuple[int, int | None] | None) -> Problem:
-    name = reason if reason in {'memory-limit', 'cpu-limit', 'wall-limit'} else 'child-died'
-    extra: dict[str, Any] = {}
-    if position is not None:
-        extra['document'] = position[0]
-        if position[1] is not None:
-            extra['record'] = position[1]
-    return Problem(name=name, detail=detail, extra=extra)
-
-
 def run_worker(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT, then drain: unfinished parts go back at once, no attempt charged."""
+    """Run until SIGTERM or SIGINT, then drain: unfinished parts go back at once, no attempt charged.
+
+    A worker that turns out unfit drains too, and exits with status 1, for its supervisor to start another.
+    """
     stop = StopSignal()
     state = Worker(settings)
+    state.fitness.watch(lambda: os.kill(os.getpid(), signal.SIGTERM))
     try:
         state.press.fingerprint  # noqa: B018 wait for the zygote, and learn at once if it cannot start
     except PressUnavailable as error:
@@ -230,3 +192,5 @@ def run_worker(settings: Settings) -> None:
     broker.close()
     state.close()
     log.info('worker stopped')
+    if state.fitness.unfit_because is not None:
+        raise SystemExit(1)

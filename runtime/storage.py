@@ -8,8 +8,11 @@ StorageUnavailable; whether the caller waits or gives up is its own matter.
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import shutil
+import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +36,8 @@ SINGLE_PUT_BYTES: Final = 64 * MIB  # larger objects go up in parts
 UPLOAD_PART_BYTES: Final = 16 * MIB
 CHUNK_BYTES: Final = 256 * 1024
 PUT_TRIES: Final = 5
+NETWORK_ERRORS: Final = (ConnectionError, TimeoutError, socket.gaierror, ssl.SSLError)
+NETWORK_ERRNOS: Final = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,7 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def _storage_errors(key: str) -> Iterator[None]:
-    """Map boto3's errors to ours: 404 missing, 412 exists, everything else an outage."""
+    """Map boto3's errors to ours: 404 missing, 412 exists, everything else an outage. Not the local disk's."""
     try:
         yield
     except botocore.exceptions.ClientError as error:
@@ -67,8 +72,12 @@ def _storage_errors(key: str) -> Iterator[None]:
         if status == 412:
             raise ObjectExists(key) from error
         raise StorageUnavailable(f'{key}: {error}') from error
-    except (botocore.exceptions.BotoCoreError, botocore.exceptions.HTTPClientError, OSError) as error:
+    except (botocore.exceptions.BotoCoreError, botocore.exceptions.HTTPClientError) as error:
         raise StorageUnavailable(f'{key}: {error}') from error
+    except OSError as error:
+        if isinstance(error, NETWORK_ERRORS) or error.errno in NETWORK_ERRNOS:
+            raise StorageUnavailable(f'{key}: {error}') from error
+        raise
 
 
 def _conflict(error: StorageUnavailable) -> bool:
@@ -227,7 +236,10 @@ class Storage:
         )
 
     def fetch(self, key: str, path: Path, *, sha256: str) -> None:
-        """Download into `path`. Raises ObjectMissing, ObjectCorrupt (and leaves no file), StorageUnavailable."""
+        """Download into `path`. Raises ObjectMissing, ObjectCorrupt (and leaves no file), StorageUnavailable.
+
+        OSError is the local disk's.
+        """
         with _storage_errors(key):
             body = self._client.get_object(Bucket=self.bucket, Key=key)['Body']
             with path.open('wb') as file:

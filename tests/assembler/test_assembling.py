@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -22,7 +23,7 @@ from assembler.worker import Assembler, start_assembling
 from renderer.press import Child
 from renderer.press import Press as RealPress
 from runtime.broker import make_broker
-from runtime.errors import StorageUnavailable
+from runtime.errors import ObjectExists, StorageUnavailable
 from runtime.nudge import Nudger
 from runtime.settings import Settings
 from runtime.storage import Storage
@@ -371,3 +372,56 @@ def test_an_upload_that_went_through_unheard_is_taken_as_ours(
     relay.tick()
 
     assert job(conn, key).status == 'completed'
+
+
+def test_a_result_that_is_there_for_a_put_and_missing_for_a_head_is_put_again(
+    conn: Conn, press: Press, start: Start, relay: Relay, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = press.painted(2)
+    original = storage.put_new
+    refused: list[str] = []
+
+    def contradict(name: str, *args: Any, **kwargs: Any) -> None:
+        if not refused:
+            refused.append(name)
+            raise ObjectExists(name)
+        original(name, *args, **kwargs)
+
+    monkeypatch.setattr(storage, 'put_new', contradict)
+    start().work(key)
+    relay.tick()
+
+    assert refused
+    assert job(conn, key).status == 'completed'
+
+
+def test_a_store_that_goes_on_contradicting_itself_is_an_outage(
+    conn: Conn, press: Press, start: Start, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = press.painted(2)
+
+    def exists(name: str, *_: Any, **__: Any) -> None:
+        raise ObjectExists(name)
+
+    monkeypatch.setattr(storage, 'put_new', exists)
+    start().work(key)
+
+    part = part_at(conn, key)
+    assert (part.status, part.attempts, part.losses) == ('pending', 0, 1)
+
+
+def test_a_disk_that_is_full_is_a_loss_and_no_attempt(
+    conn: Conn, press: Press, start: Start, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = press.painted(2)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    monkeypatch.setattr(storage, 'fetch', full)
+    start().work(key)
+
+    part = part_at(conn, key)
+    assert (part.status, part.attempts, part.losses) == ('pending', 0, 1)
+    assert part.failure is not None
+    assert part.failure['type'] == 'urn:fanfold:host-failed'

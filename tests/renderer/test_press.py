@@ -124,8 +124,11 @@ def test_wall_time_is_limited(bare: Press):
     assert 0.3 <= time.monotonic() - started < 5
 
 
-def test_the_limits_are_for_each_item_and_not_for_the_run(bare: Press):
-    asked = request('work_on_items', cpu=1, wall=1.5, payload={'cpu': 0.6, 'wall': 0.2})
+@pytest.mark.parametrize(
+    ('limits', 'taken'), [({'cpu': 1, 'wall': 60}, {'cpu': 0.6, 'wall': 0}), ({'wall': 2}, {'cpu': 0, 'wall': 0.7})]
+)
+def test_the_limits_are_for_each_item_and_not_for_the_run(bare: Press, limits: Any, taken: Any):
+    asked = request('work_on_items', **limits, payload=taken)
     assert isinstance(ended(bare.start(asked)), Painted)
 
 

@@ -1,8 +1,11 @@
 """Objects are written once, checked by SHA-256, and an outage is told apart from an absence."""
 
 import hashlib
+import socket
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -127,3 +130,18 @@ def test_a_missing_bucket_names_its_setting(bucket_settings):
     other.ensure_bucket(retention_days=37)
     other.ping()
     other.ensure_bucket(retention_days=37)
+
+
+def test_a_full_disk_is_not_an_outage_of_the_store(put, storage):
+    put('jobs/e', b'x')
+    sha256 = hashlib.sha256(b'x').hexdigest()
+    with pytest.raises(OSError, match='No space left'):
+        storage.fetch('jobs/e', Path('/dev/full'), sha256=sha256)
+    with pytest.raises(FileNotFoundError):
+        storage.fetch('jobs/e', Path('/no/such/folder/file'), sha256=sha256)
+
+
+@pytest.mark.parametrize('error', [ConnectionResetError(), TimeoutError(), socket.gaierror(), ssl.SSLError()])
+def test_a_network_that_fails_is_an_outage_of_the_store(storage, error):
+    with pytest.raises(StorageUnavailable), storage_module._storage_errors('jobs/f'):
+        raise error

@@ -1,0 +1,89 @@
+"""What becomes of a part: from how its child ended, or what was raised, to the problem and whom it is charged to.
+
+the content of the job is at fault           attempt, permanent
+the input archive is not there               attempt (another try may find it)
+a limit, a crash, an error of our own        attempt
+a kill, the press, the host, the storage     loss
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from renderer.outcomes import ChildOutcome, Died, Painted, Position, Refused
+from renderer.press import PressUnavailable
+from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
+
+#: ways to die that happened to a part, not by it
+LOSSES: Final = frozenset({'press-died', 'lease-lost', 'draining', 'deadline', 'host'})
+LIMITS: Final = frozenset({'memory-limit', 'cpu-limit', 'wall-limit'})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How a part's try ended. `of_host`: the host is at fault; `surprise`: nobody thought of this error."""
+
+    problem: Problem
+    charge: Literal['attempt', 'loss']
+    permanent: bool = False
+    of_host: bool = False
+    surprise: bool = False
+
+
+class Interrupted(Exception):
+    """A part came to no result, for the reason that the verdict gives."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.problem.detail)
+        self.verdict = verdict
+
+
+def result_of(outcome: ChildOutcome) -> dict[str, Any]:
+    """What the child made. Raises Refusal, Interrupted."""
+    match outcome:
+        case Painted(result=result):
+            return result
+        case Refused(problem=problem):
+            raise Refusal(Problem.from_json(problem))
+        case Died():
+            raise Interrupted(verdict_of_death(outcome))
+
+
+def verdict_of_death(died: Died) -> Verdict:
+    if died.reason == 'host':
+        return Verdict(problem=Problem(name='host-failed', detail=died.detail), charge='loss', of_host=True)
+    if died.reason in LOSSES:
+        return Verdict(problem=Problem(name='child-died', detail=f'{died.reason}: {died.detail}'), charge='loss')
+    name = died.reason if died.reason in LIMITS else 'child-died'
+    return Verdict(problem=Problem(name=name, detail=died.detail, extra=_place(died.position)), charge='attempt')
+
+
+def verdict_of(error: Exception) -> Verdict:
+    """What an error that ended the work on a part says of it."""
+    match error:
+        case Interrupted(verdict=verdict):
+            return verdict
+        case Refusal(problem=problem):
+            return Verdict(problem=problem, charge='attempt', permanent=True)
+        case ObjectMissing():
+            return Verdict(
+                problem=Problem(name='input-missing', detail=f'there is no object {error}'), charge='attempt'
+            )
+        case PressUnavailable():
+            return Verdict(problem=Problem(name='press-unavailable', detail=str(error)), charge='loss')
+        case Retryable() | ObjectCorrupt():
+            return Verdict(problem=Problem(name='storage-unavailable', detail=str(error)), charge='loss')
+        case OSError() | MemoryError():  # a part's own files are opened in children only
+            detail = f'{type(error).__name__}: {error}'
+            return Verdict(problem=Problem(name='host-failed', detail=detail), charge='loss', of_host=True)
+        case _:
+            detail = f'{type(error).__name__}: {error}'
+            return Verdict(problem=Problem(name='internal-error', detail=detail), charge='attempt', surprise=True)
+
+
+def _place(position: Position) -> dict[str, Any]:
+    if position is None:
+        return {}
+    document, record = position
+    return {'document': document} if record is None else {'document': document, 'record': record}

@@ -1,0 +1,91 @@
+"""Working a part from the hint to the record of how it ended, the same in every process that works parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import schema
+from renderer.verdicts import Verdict, verdict_of
+from runtime.errors import Problem
+from runtime.logs import get_logger
+
+if TYPE_CHECKING:
+    from renderer.fitness import Fitness
+    from renderer.holding import Held, Holder
+    from renderer.outcomes import ChildOutcome
+    from renderer.press import Press
+    from renderer.requests import ChildRequest, Request
+    from runtime.nudge import Nudger
+
+log = get_logger(__name__)
+
+
+class Workbench:
+    """Claims parts, has them worked, records what came of it."""
+
+    def __init__(self, holder: Holder, nudger: Nudger, fitness: Fitness) -> None:
+        self._holder = holder
+        self._nudger = nudger
+        self._fitness = fitness
+
+    def work(self, key: schema.PartKey, do: Callable[[Held], schema.Completion | None]) -> None:
+        """Claim a part and bring it to an end; whatever happens is recorded, nothing is raised."""
+        if self._fitness.unfit_because is not None:
+            return
+        with self._holder.hold(key) as held:
+            if held is None:
+                return
+            try:
+                completion = do(held)
+            except schema.Unavailable as error:
+                log.warning('work interrupted: database away; the lease will expire', error=str(error).strip())
+            except Exception as error:
+                self._fail(held, error)
+            else:
+                if held.claimed.kind != 'plan':  # which takes nothing of the host
+                    self._fitness.worked()
+                if completion is schema.Completion.LAST:
+                    self._nudger.nudge('events')
+                self._nudger.nudge('parts', 'jobs')
+
+    def _fail(self, held: Held, error: Exception) -> None:
+        verdict = verdict_of(error)
+        if verdict.surprise:
+            log.error('part failed unexpectedly', exc_info=error)
+        if verdict.of_host:
+            self._fitness.host_failed(verdict.problem.detail)
+        if held.draining.is_set():
+            self._holder.give_back(held)
+            self._nudger.nudge('parts')
+        elif not held.lost.is_set():
+            self._record(held, verdict)
+            self._nudger.nudge('events', 'jobs')
+
+    def _record(self, held: Held, verdict: Verdict) -> None:
+        """Whatever a problem says that the database does not take, the part must not be left to its lease."""
+        try:
+            self._holder.fail(held, verdict.problem, charge=verdict.charge, permanent=verdict.permanent)
+        except Exception:
+            log.exception('failure could not be recorded as it is')
+            plain = Problem(name=verdict.problem.name, detail=plain_text(verdict.problem.detail))
+            try:
+                self._holder.fail(held, plain, charge=verdict.charge, permanent=verdict.permanent)
+            except Exception:
+                log.exception('failure not recorded; the lease will expire')
+
+
+def run_child(held: Held, press: Press, request: ChildRequest | Request) -> ChildOutcome:
+    """Have a child serve the request, and killed once the part is no longer ours. Raises PressUnavailable, OSError."""
+    child = press.start(request)
+    held.on_lost = child.kill
+    if held.gone:
+        child.kill('draining' if held.draining.is_set() else 'lease-lost')
+    outcome = child.wait()
+    assert outcome is not None
+    return outcome
+
+
+def plain_text(text: str) -> str:
+    """Printable ASCII, with a question mark for everything else."""
+    return ''.join(letter if ' ' <= letter <= '~' else '?' for letter in text)

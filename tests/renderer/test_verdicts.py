@@ -1,0 +1,66 @@
+"""Whom a failed try of a part is charged to."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+
+from renderer.outcomes import Died, Painted, Refused
+from renderer.press import PressUnavailable
+from renderer.verdicts import Interrupted, result_of, verdict_of
+from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, StorageUnavailable
+
+SYNTAX = Problem(name='template-syntax', detail='line 3')
+
+
+@pytest.mark.parametrize(
+    ('error', 'name', 'charge', 'permanent'),
+    [
+        (Refusal(SYNTAX), 'template-syntax', 'attempt', True),
+        (ObjectMissing('jobs/x/input.zip'), 'input-missing', 'attempt', False),
+        (ObjectCorrupt('k'), 'storage-unavailable', 'loss', False),
+        (StorageUnavailable('k'), 'storage-unavailable', 'loss', False),
+        (PressUnavailable('no zygote'), 'press-unavailable', 'loss', False),
+        (OSError(errno.ENOSPC, 'full'), 'host-failed', 'loss', False),
+        (FileNotFoundError(errno.ENOENT, 'gone'), 'host-failed', 'loss', False),
+        (ValueError('odd'), 'internal-error', 'attempt', False),
+    ],
+)
+def test_an_error_is_charged_to_who_is_at_fault(error: Exception, name: str, charge: str, permanent: bool):
+    verdict = verdict_of(error)
+    assert (verdict.problem.name, verdict.charge, verdict.permanent) == (name, charge, permanent)
+    assert verdict.of_host == (name == 'host-failed')
+    assert verdict.surprise == (name == 'internal-error')
+
+
+@pytest.mark.parametrize(
+    ('reason', 'name', 'charge'),
+    [
+        ('memory-limit', 'memory-limit', 'attempt'),
+        ('cpu-limit', 'cpu-limit', 'attempt'),
+        ('wall-limit', 'wall-limit', 'attempt'),
+        ('crashed', 'child-died', 'attempt'),
+        ('killed', 'child-died', 'attempt'),
+        ('host', 'host-failed', 'loss'),
+        ('press-died', 'child-died', 'loss'),
+        ('draining', 'child-died', 'loss'),
+        ('lease-lost', 'child-died', 'loss'),
+        ('deadline', 'child-died', 'loss'),
+    ],
+)
+def test_a_death_is_charged_to_who_is_at_fault(reason: str, name: str, charge: str):
+    died = Died(reason=reason, signal=None, position=(2, 7), detail='why', max_rss=0)
+    with pytest.raises(Interrupted) as raised:
+        result_of(died)
+    verdict = verdict_of(raised.value)
+    assert (verdict.problem.name, verdict.charge, verdict.permanent) == (name, charge, False)
+    assert verdict.problem.extra == ({'document': 2, 'record': 7} if charge == 'attempt' else {})
+
+
+def test_a_result_is_handed_on_and_a_refusal_is_raised():
+    result: dict[str, Any] = {'pages': 1}
+    assert result_of(Painted(result=result, output=None)) is result
+    with pytest.raises(Refusal, match='line 3'):
+        result_of(Refused(problem=SYNTAX.to_json(), position=None))
