@@ -68,8 +68,13 @@ class Settings(BaseSettings):
         default_factory=usable_cores, description='parts rendered at once by one worker; default: its cores'
     )
     child_memory_bytes: Positive = Field(2_048 * MIB, description='memory a rendering or merging process may use')
-    child_cpu_seconds: Positive = Field(900, description='CPU time a rendering or merging process may use')
-    child_wall_seconds: Seconds = Field(1_200, description='wall time a rendering or merging process may use')
+    child_cpu_seconds: Positive = Field(
+        900, description='CPU time one document may take to render, or one part to merge; it begins anew with the next'
+    )
+    child_wall_seconds: Seconds = Field(
+        1_200,
+        description='wall time one document may take to render, or one part to merge; at most what the job has left',
+    )
     scratch_dir: Path | None = Field(None, description='folder for temporary files; unset: the system one')
 
     dispatch_window: Positive = Field(16, description='parts of one job that are dispatched at the same time')
