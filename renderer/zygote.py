@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from renderer.child import die_with, load, run_child
+from renderer.child import die_with, leave_network, load, run_child
 
 LONGEST_MESSAGE: Final = 65_536
 COLD: Final = '--cold'
@@ -124,6 +124,8 @@ def threads() -> int:
 def main() -> NoReturn:
     """`python -m renderer.zygote <control fd> <parent pid> <entry to warm up with>`"""
     descriptor, parent, preload, *rest = sys.argv[1:]
+    if COLD not in rest:
+        leave_network()  # nothing that is loaded asks for it, and what should not ask gets no answer
     die_with(int(parent))
     control = socket.socket(fileno=int(descriptor))
     warmed = load(preload)(COLD not in rest)

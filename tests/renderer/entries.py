@@ -48,6 +48,16 @@ def look_around(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     }
 
 
+def reach_out(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    import socket
+
+    try:
+        socket.create_connection(('127.0.0.1', payload['port']), timeout=5).close()
+    except OSError as error:
+        return {'error': str(error)}
+    return {}
+
+
 def touch_temporary(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     import tempfile
 

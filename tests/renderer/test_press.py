@@ -6,6 +6,7 @@ import errno
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -84,6 +85,14 @@ def test_a_child_starts_with_nothing_but_its_channel(bare: Press, monkeypatch: p
     # input, output, errors, and the channel
     assert [name for name in seen['descriptors'] if not name.startswith('/')] == ['socket']
     assert len(seen['descriptors']) == 4
+
+
+def test_a_child_has_no_network_where_the_host_allows_that(bare: Press):
+    allowed = 'from renderer.child import leave_network; raise SystemExit(not leave_network())'
+    alone = subprocess.run([sys.executable, '-c', allowed], check=False).returncode == 0
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        outcome = ended(bare.start(request('reach_out', port=server.getsockname()[1])))
+    assert ('error' in outcome.result) == alone
 
 
 def test_a_result_comes_with_the_output_that_was_asked_for(bare: Press, tmp_path: Path):
