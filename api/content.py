@@ -15,6 +15,10 @@ _UTF16: Final = (b'\xff\xfe', b'\xfe\xff')
 _HALF_A_PAIR: Final = re.compile(r'\\u[dD][89a-fA-F]')
 
 
+class NotJson(ValueError):
+    """What Python's parser takes, and JSON does not have."""
+
+
 def html_fault(chunks: Iterable[bytes]) -> str | None:
     """Why these bytes are not HTML, or None. Any text will do: WeasyPrint renders what has no tags too."""
     blank = True
@@ -43,13 +47,17 @@ def decode_json(data: bytes, where: str) -> Any:
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        detail = f'{where}: line {error.lineno}, column {error.colno}: {error.msg}'
+        detail = f'line {error.lineno}, column {error.colno}: {error.msg}'
         fault = {'field': where, 'detail': detail}
-        raise ApiProblem('invalid-json', detail, line=error.lineno, column=error.colno, errors=[fault]) from error
+        raise ApiProblem(
+            'invalid-json', f'{where}: {detail}', line=error.lineno, column=error.colno, errors=[fault]
+        ) from error
     except RecursionError as error:
         raise refused('invalid-json', where, 'is nested too deeply') from error
-    except ValueError as error:
+    except NotJson as error:
         raise refused('invalid-json', where, str(error)) from error
+    except ValueError as error:  # Python's own limit on the digits of an integer
+        raise refused('invalid-json', where, 'has a number that is too long') from error
     if _HALF_A_PAIR.search(text):
         _refuse_surrogates(value, where)
     return value
@@ -66,7 +74,7 @@ def _refuse_surrogates(value: Any, where: str) -> None:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f'{name} is not a JSON value')
+    raise NotJson(f'{name} is not a JSON value')
 
 
 def _surrogate_at(value: Any, path: tuple[str | int, ...]) -> tuple[str | int, ...] | None:

@@ -156,6 +156,8 @@ def _fault(error: Mapping[str, Any], model: type[BaseModel]) -> FieldError:
     elif kind in {'greater_than_equal', 'less_than_equal'}:
         bound = context.get('ge', context.get('le'))
         detail = f'must be at {"least" if "ge" in context else "most"} {bound:g}'
+    elif kind == 'string_too_long':
+        detail = f'must have at most {context.get("max_length")} characters'
     elif kind == 'string_pattern_mismatch':
         pattern = str(context.get('pattern'))
         detail = 'must have no control characters' if pattern == NO_CONTROLS else f'must match {pattern}'

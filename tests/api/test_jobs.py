@@ -158,6 +158,7 @@ def test_parts_are_listed_page_by_page(api: httpx.Client, jobs: Jobs) -> None:
     [
         ('cursor=nonsense', 'cursor'),
         ('cursor=WzEsMl0', 'cursor'),
+        ('cursor=' + 'x' * 501, 'cursor'),
         ('limit=0', 'limit'),
         ('limit=many', 'limit'),
         ('limit=1000', 'limit'),
