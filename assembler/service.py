@@ -12,6 +12,8 @@ pause, and says why; what it stands on being away is nothing but a longer pause.
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -29,6 +31,7 @@ from assembler.reconciler import Reconciler
 from assembler.relay import Relay
 from assembler.sweeper import Sweeper
 from assembler.worker import MERGED_AT_ONCE, Assembler, start_assembling
+from renderer.fitness import Fitness
 from runtime.errors import Retryable
 from runtime.lifecycle import StopSignal, announce_ready
 from runtime.logs import bind, get_logger
@@ -106,6 +109,7 @@ class Service:
         if 'assemble' in roles:
             self._assembler = Assembler(settings, self.pool, self._storage, self._nudger)
             self._closing.callback(self._assembler.close)
+        self.fitness = self._assembler.fitness if self._assembler else Fitness()
 
     def _loops(self) -> list[Loop]:
         settings, listener, stopping = self.settings, self._listener, self._stopping
@@ -171,7 +175,7 @@ def run_assembler(
     metrics_port: int | None = None,
     metrics_host: str = METRICS_HOST,
 ) -> None:
-    """Run until SIGTERM or SIGINT.
+    """Run until SIGTERM or SIGINT; an assembler that turns out unfit stops by itself, with status 1.
 
     Raises ConfigurationError for a Redis that may evict messages, and for an address of the metrics that is not to be
     had.
@@ -183,9 +187,12 @@ def run_assembler(
     if metrics_port is not None:
         service.serve_metrics(metrics_port, host=metrics_host)
     service.start()
+    service.fitness.watch(lambda: os.kill(os.getpid(), signal.SIGTERM))
     announce_ready()
     log.info('assembler ready', roles=', '.join(roles))
     stop.wait()
     log.info('assembler stopping', grace_seconds=settings.grace_seconds)
     service.stop()
     log.info('assembler stopped')
+    if service.fitness.unfit_because is not None:
+        raise SystemExit(1)

@@ -211,6 +211,7 @@ class Press:
         self._spawned_at = time.monotonic()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(ANSWER_PATIENCE_SECONDS)  # a stuck zygote's socket fills up
+        self._selector.register(self._control, selectors.EVENT_READ, self._hear)
         command = [sys.executable, '-P', '-m', 'renderer.zygote', str(theirs.fileno()), str(os.getpid()), self._preload]
         with theirs:
             self._process = subprocess.Popen(
@@ -220,7 +221,6 @@ class Press:
                 env=environment(self._folder),
                 start_new_session=True,
             )
-        self._selector.register(self._control, selectors.EVENT_READ, self._hear)
 
     def _begin(self) -> None:
         """Hand the waiting requests to the zygote."""

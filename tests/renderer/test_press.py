@@ -311,6 +311,18 @@ def test_a_press_whose_thread_failed_says_so_and_keeps_nobody_waiting(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_zygote_that_cannot_be_executed_breaks_the_press(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    told: list[str] = []
+    monkeypatch.setattr('renderer.press.sys.executable', str(tmp_path))
+    press = Press(scratch=tmp_path, preload='tests.renderer.entries:warm', on_broken=told.append)
+    press._thread.join(PATIENCE)
+    with pytest.raises(PressUnavailable):
+        press.start(request('look_around'))
+    assert 'PermissionError' in told[0]
+    press.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_child_whose_end_was_never_settled_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
