@@ -122,7 +122,8 @@ class Press:
         """`renderer.runs.fingerprint()` as the zygote computed it. Raises PressUnavailable."""
         give_up = time.monotonic() + START_PATIENCE_SECONDS
         while not self._ready.wait(0.05):
-            if self._failed_starts or not self._thread.is_alive() or time.monotonic() > give_up:
+            failed = self._failed_starts > 0 and self._process is None
+            if failed or not self._thread.is_alive() or time.monotonic() > give_up:
                 raise PressUnavailable(NOT_STARTED)
         return str(self._warmed['fingerprint'])
 
@@ -303,6 +304,9 @@ class Press:
         log.error(NOT_STARTED)
         if self._failed_starts >= STARTS_TRIED:
             self._on_broken(NOT_STARTED)
+        elif self._warmed:  # it did start once, so it is tried again without waiting for a request
+            self._spawn()
+            return
         for child in self._waiting:
             child._unavailable = NOT_STARTED
             self._finish(child)

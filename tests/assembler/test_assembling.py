@@ -425,3 +425,16 @@ def test_a_disk_that_is_full_is_a_loss_and_no_attempt(
     assert (part.status, part.attempts, part.losses) == ('pending', 0, 1)
     assert part.failure is not None
     assert part.failure['type'] == 'urn:fanfold:host-failed'
+
+
+def test_an_assembler_whose_press_has_failed_takes_nothing_more(conn: Conn, press: Press, start: Start) -> None:
+    key = press.painted(2)
+    assembler = start()
+    unfit = threading.Event()
+    assembler.fitness.watch(unfit.set)
+
+    assembler._press._post(lambda: 1 / 0)
+
+    assert unfit.wait(30)
+    assembler.work(key)
+    assert part_at(conn, key).lease_epoch == 0

@@ -311,6 +311,20 @@ def test_a_press_whose_thread_failed_says_so_and_keeps_nobody_waiting(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_zygote_that_cannot_be_replaced_breaks_the_press_unasked(tmp_path: Path):
+    broken = threading.Event()
+    press = Press(scratch=tmp_path, preload='tests.renderer.entries:warm_once', on_broken=lambda _: broken.set())
+    try:
+        assert press.fingerprint
+        assert press._process is not None
+        press._process.kill()
+        assert broken.wait(PATIENCE)
+        with pytest.raises(PressUnavailable):
+            assert press.fingerprint
+    finally:
+        press.close()
+
+
 def test_a_zygote_that_cannot_be_executed_breaks_the_press(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     told: list[str] = []
     monkeypatch.setattr('renderer.press.sys.executable', str(tmp_path))
