@@ -1,6 +1,7 @@
 """Objects are written once, checked by SHA-256, and an outage is told apart from an absence."""
 
 import hashlib
+import secrets
 import socket
 import ssl
 from concurrent.futures import ThreadPoolExecutor
@@ -124,12 +125,14 @@ def test_a_store_that_is_away_is_an_outage_not_an_absence(bucket_settings):
 
 
 def test_a_missing_bucket_names_its_setting(bucket_settings):
-    other = Storage(bucket_settings.model_copy(update={'s3_bucket': 'no-such-bucket'}))
+    name = f'no-such-bucket-{secrets.token_hex(4)}'
+    other = Storage(bucket_settings.model_copy(update={'s3_bucket': name}))
     with pytest.raises(StorageUnavailable, match='FANFOLD_S3_BUCKET'):
         other.ping()
     other.ensure_bucket(retention_days=37)
     other.ping()
     other.ensure_bucket(retention_days=37)
+    other._client.delete_bucket(Bucket=name)
 
 
 def test_a_full_disk_is_not_an_outage_of_the_store(put, storage):
