@@ -93,11 +93,11 @@ class Deployment:
         elif program == 'api':
             (port,) = free_ports(1)
             self.url = f'http://127.0.0.1:{port}'
-            command = ['-m', 'fanfold', 'api', '--port', str(port)]
+            command = ['-m', 'tests.crash.bound', 'api', '--port', str(port)]
         elif program == 'worker':
-            command = ['-m', 'fanfold', 'worker', '--threads', env.pop('threads', '2')]
+            command = ['-m', 'tests.crash.bound', 'worker', '--threads', env.pop('threads', '2')]
         else:
-            command = ['-m', 'fanfold', program]
+            command = ['-m', 'tests.crash.bound', program]
         with log.open('wb') as output:
             popen = subprocess.Popen(
                 [sys.executable, *command],

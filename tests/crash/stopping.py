@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fanfold.stack.spawn import die_with_parent
 from runtime.logs import configure_logs
 from runtime.settings import load_settings
 
@@ -88,6 +89,7 @@ def arm(point: str, marker: Path) -> None:
 
 def main() -> None:
     point, marker, program = sys.argv[1:]
+    die_with_parent(signal.SIGKILL)
     settings = load_settings()
     configure_logs(settings, process=program)
     if program == 'worker':
