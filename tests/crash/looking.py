@@ -37,9 +37,11 @@ def wait_until_ended(pool: schema.Pool, job_id: UUID) -> str:
     return status(pool, job_id)
 
 
-def document_numbers(pdf: bytes) -> list[int]:
-    pages = pypdf.PdfReader(io.BytesIO(pdf)).pages
-    return [int(re.search(r'Document (\d+)\.', page.extract_text())[1]) for page in pages]  # type: ignore[index]
+def document_numbers(pdf: bytes) -> list[int | None]:
+    """The number that each page prints; None for a placeholder."""
+    texts = [page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages]
+    found = [re.search(r'Document (\d+)\.', text) for text in texts]
+    return [int(match[1]) if match else None for match in found]
 
 
 def rows(pool: schema.Pool, job_id: UUID) -> list[Any]:
