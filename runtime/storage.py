@@ -103,7 +103,7 @@ class Storage:
             region_name=settings.s3_region,
             signature_version='s3v4',
             connect_timeout=3,
-            read_timeout=30,
+            read_timeout=10,
             max_pool_connections=32,
             retries={'mode': 'standard', 'total_max_attempts': 2},
             # Newer boto3 adds CRC32 to every request, which some stores refuse; we send SHA-256 ourselves.
