@@ -133,8 +133,14 @@ def _after_paint(progress: Progress) -> Step:
     for part in painting:
         if part.failure is not None:
             return Fail(failure=part.failure)
-    first = painting[0].first_missing or {}
-    return _fail('render-error', f'nothing could be rendered; first: {first.get("detail", "")}')
+    return Fail(failure=_problem_of(painting[0]).to_json())
+
+
+def _problem_of(part: PaintedPart) -> Problem:
+    """Why the first of a part's items is missing; an entry without a type is one of an earlier version."""
+    first = {'type': 'render-error', 'detail': 'nothing could be rendered', **(part.first_missing or {})}
+    told = {key: value for key, value in first.items() if value is not None}
+    return Problem.from_json({'part': part.index, **told})
 
 
 def _after_assemble(progress: Progress) -> Step:

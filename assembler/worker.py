@@ -115,8 +115,8 @@ class Assembler:
             total_seconds=limits.total_seconds,
         )
         result = result_of(run_child(held, self._press, request))
-        reason = (part.failure or {}).get('detail', 'it could not be rendered')
-        result['missing'] = [{**entry, 'detail': reason} for entry in result['missing']]
+        reason = {key: text for key, text in (part.failure or {}).items() if key in {'type', 'detail'}}
+        result['missing'] = [{**entry, **reason} for entry in result['missing']]
         return GatheredPart(index=index, path=output, result=result)
 
     def _merge(self, held: Held, parts: list[GatheredPart], out: Path) -> dict[str, Any]:

@@ -42,6 +42,9 @@ LIMIT_ERRORS: Final = frozenset({errno.EFBIG, errno.ENOMEM})
 #: what a first document would otherwise import, in each child again
 LOADED_LATE: Final = ('decimal', 'email.contentmanager', 'email.policy', 'encodings.cp437', 'encodings.utf_8_sig')
 
+#: what a problem may have to say of an item that is missing, beside its type and detail
+TOLD_OF_MISSING: Final = ('field', 'file', 'line')
+
 PLACEHOLDER: Final = """<!doctype html><html lang="en"><meta charset="utf-8">
 <style>
   @page {{ margin: 3cm }}
@@ -84,7 +87,9 @@ class _Outcome:
         self.items.append([item.document, item.record, pages])
         if problem is not None:
             self.problem = self.problem or problem
-            self.missing.append({'document': item.document, 'record': item.record, 'detail': problem.detail})
+            told = problem.to_json()
+            more: dict[str, Any] = {key: told[key] for key in ('type', 'detail', *TOLD_OF_MISSING) if key in told}
+            self.missing.append({'document': item.document, 'record': item.record, **more})
 
 
 class Painting:

@@ -8,6 +8,7 @@ import pytest
 from assembler.advance import Complete, EndedPart, Fail, NextBatch, PaintedPart, Progress, next_step
 
 WHY = {'type': 'urn:fanfold:memory-limit', 'title': 'no', 'detail': 'because'}
+FIRST = {'document': 0, 'record': None, 'type': 'urn:fanfold:render-error', 'detail': 'bad'}
 RESULT = {'key': 'k', 'sha256': 's', 'bytes': 9, 'pages': 3, 'missing': []}
 
 
@@ -24,7 +25,7 @@ def painted(*missing_items: int) -> list[PaintedPart]:
             spec={'first_item': index},
             items=2,
             missing=missing,
-            first_missing={'record': 0, 'detail': 'bad'} if missing else None,
+            first_missing=FIRST if missing else None,
         )
         for index, missing in enumerate(missing_items)
     ]
@@ -78,8 +79,29 @@ def test_a_job_of_nothing_but_placeholders_fails() -> None:
     step = next_step(Progress(kind='paint', painting=painted(2, 2)))
 
     assert isinstance(step, Fail)
-    assert step.failure['type'] == 'urn:fanfold:render-error'
-    assert 'bad' in step.failure['detail']
+    assert step.failure.pop('title')
+    assert step.failure == {'type': 'urn:fanfold:render-error', 'detail': 'bad', 'document': 0, 'part': 0}
+
+
+def test_a_job_of_nothing_but_placeholders_fails_with_its_first_problem() -> None:
+    where = {'document': 0, 'record': 7, 'field': 'a', 'line': 3}
+    first = {**where, 'type': 'urn:fanfold:record-field-missing', 'detail': "record 7 has no field 'a'"}
+    painting = [replace(part, first_missing=first) for part in painted(2, 2)]
+
+    step = next_step(Progress(kind='paint', painting=painting))
+
+    assert isinstance(step, Fail)
+    assert step.failure.pop('title')
+    assert step.failure == {**first, 'part': 0}
+
+
+def test_what_is_missing_since_an_earlier_version_has_no_type() -> None:
+    painting = [replace(part, first_missing={'record': 0, 'detail': 'bad'}) for part in painted(2)]
+
+    step = next_step(Progress(kind='paint', painting=painting))
+
+    assert isinstance(step, Fail)
+    assert (step.failure['type'], step.failure['detail']) == ('urn:fanfold:render-error', 'bad')
 
 
 def test_a_part_that_nobody_accounts_for_is_an_error() -> None:

@@ -190,7 +190,8 @@ def test_a_failed_part_is_a_page_that_says_so(
     done = job(conn, key)
     assert (done.status, done.page_count) == ('completed', 2 * PAGES + 1)
     assert done.result is not None
-    assert done.result['missing'] == [{'document': 1, 'record': None, 'detail': 'it needed too much memory'}]
+    why = {'type': 'urn:fanfold:memory-limit', 'detail': 'it needed too much memory'}
+    assert done.result['missing'] == [{'document': 1, 'record': None, **why}]
     pages = texts(download(storage, conn, key, tmp_path / 'result.pdf'))
     assert pages[:PAGES] == texts(press.pdf(0))
     assert 'Missing: document 1' in pages[PAGES]

@@ -265,6 +265,10 @@ def test_with_placeholders_only_the_bad_records_are_replaced(make_job: MakeJob):
     assert 'document 0, record 1' in texts[1]
     assert "no field 'total'" in ' '.join(texts[1].split())
     assert [(entry['document'], entry['record']) for entry in result['missing']] == [(0, 1), (0, 2), (1, None)]
+    assert [entry['type'].rpartition(':')[2] for entry in result['missing']] == [
+        'record-field-missing', 'render-error', 'file-missing',
+    ]  # fmt: skip
+    assert (result['missing'][0]['field'], result['missing'][0]['line'] > 0) == ('total', True)
     assert result['items'] == [[0, 0, 1], [0, 1, 1], [0, 2, 1], [0, 3, 1], [1, None, 1]]
     with pikepdf.open(io.BytesIO(pdf)) as opened:
         assert [title for _, title in outline(opened)] == ['Invoice 1000', 'Invoice 1003']
