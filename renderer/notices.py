@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
+from urllib.parse import unquote
 
-from renderer.fetch import Refused
+from renderer.fetch import ROOT_URL, SCHEME, Refused
 from renderer.sources import Item
 
 MOST_WARNINGS: Final = 100
 LONGEST_WARNING: Final = 500
+
+JOB_URL: Final = re.compile(rf'\b{SCHEME}://[^\s\'"<>]*')
+#: in messages of Python, where an object has no name: ` <_io.BytesIO object at 0x7f…>`
+OBJECT: Final = re.compile(r' <[\w.]+ object at 0x[0-9a-f]+>')
 
 
 class Notices(logging.Handler):
@@ -50,7 +56,7 @@ class Notices(logging.Handler):
         if record.levelno >= logging.WARNING:
             message = record.getMessage()
             if f'{Refused.__name__}: ' not in message:  # the fetcher lists those
-                self.add(message)
+                self.add(_told(record))
 
     def add(self, message: str) -> None:
         message = ' '.join(message.split())[:LONGEST_WARNING]
@@ -69,6 +75,26 @@ class Notices(logging.Handler):
         record = '' if item.record is None else f', record {item.record}'
         again = '' if times == 1 else f' ({times} times)'
         return f'document {item.document}{record}: {message}{again}'
+
+
+def _told(record: logging.LogRecord) -> str:
+    """The message, with files under the names that they have in the job, and causes where WeasyPrint tells none."""
+    args = tuple(_cause(arg) if isinstance(arg, BaseException) else arg for arg in _values(record.args))
+    message = str(record.msg) % args if args else record.getMessage()
+    return JOB_URL.sub(lambda url: _file_name(url[0]), message)
+
+
+def _cause(error: BaseException) -> str:
+    """The first line of what an error says, or else of what caused it."""
+    told: BaseException = error
+    while not str(told).strip() and told.__cause__ is not None:
+        told = told.__cause__
+    lines = OBJECT.sub('', str(told)).strip().splitlines()
+    return lines[0] if lines else type(told).__name__
+
+
+def _file_name(url: str) -> str:
+    return unquote(url.removeprefix(ROOT_URL)) if url.startswith(ROOT_URL) else url.removeprefix(f'{SCHEME}:')
 
 
 def _values(args: object) -> Iterable[object]:

@@ -292,9 +292,19 @@ def test_a_broken_image_is_a_warning(make_job: MakeJob):
     files = {'bad.png': a_png()[:-40], 'worse.png': b'nothing', 'good.png': a_png()}
     page = '<img src=bad.png><img src=worse.png><img src=good.png><img src=none.png><p>text'
     result, pdf = make_job(files=files).html(page).paint()
-    assert [line for line in result['warnings'] if 'worse.png' in line]
-    assert [line for line in result['warnings'] if 'none.png' in line]
+    assert result['warnings'] == [
+        "Failed to load image at 'worse.png': cannot identify image file",
+        "Failed to load image at 'none.png': FileNotFoundError: the job has no file 'none.png'",
+    ]
     assert looks(pdf)[0]['text'] == 'text'
+
+
+def test_warnings_name_files_as_the_job_does(make_job: MakeJob):
+    page = b'<img src="../c d.png"><img src="e.png"><img src="../../../out.png"><link rel=stylesheet href="/s.css">'
+    result, _ = make_job(files={'a/b.html': page, 'c d.png': b'nothing'}).file('a/b.html').paint()
+    assert not [line for line in result['warnings'] if 'bundle:' in line]
+    found = ' '.join(result['warnings'])
+    assert [name for name in ("'c d.png'", "'a/e.png'", "out.png'", 's.css') if name not in found] == []
 
 
 def test_what_is_refused_is_listed_once_and_nothing_is_loaded(make_job: MakeJob):
