@@ -25,6 +25,7 @@ from renderer.fitness import Fitness
 from renderer.holding import Held, Holder, process_name
 from renderer.inputs import Inputs
 from renderer.press import ChildOutcome, ChildRequest, Died, Limits, Press, RenderRequest
+from renderer.requests import seconds_for
 from renderer.verdicts import Interrupted, Verdict, result_of
 from renderer.workbench import Workbench, run_child
 from runtime.errors import ObjectExists, ObjectMissing, Problem, StorageUnavailable
@@ -155,7 +156,7 @@ class Assembler:
             memory_bytes=self.settings.child_memory_bytes,
             cpu_seconds=self.settings.child_cpu_seconds,
             wall_seconds=self.settings.child_wall_seconds,
-            total_seconds=max(0.1, held.claimed.time_left.total_seconds()),
+            total_seconds=seconds_for(held.claimed.time_left),
         )
 
 

@@ -129,9 +129,18 @@ class Holder:
                 pause = min(pause * 2, 2.0)
 
     def fail(
-        self, held: Held, problem: Problem, *, charge: Literal['attempt', 'loss'], permanent: bool = False
+        self,
+        held: Held,
+        problem: Problem,
+        *,
+        charge: Literal['attempt', 'loss'],
+        permanent: bool = False,
+        pause: timedelta = timedelta(),
     ) -> Failed | None:
-        """Record a failure. None when the database is away: the lease then expires and counts as a loss."""
+        """Record a failure; the next try waits for `pause` at least.
+
+        None when the database is away: the lease then expires and counts as a loss.
+        """
         claimed = held.claimed
         tries = claimed.attempts if charge == 'attempt' else claimed.losses
         extra = {'part': held.key.part_index, **problem.extra}
@@ -149,7 +158,7 @@ class Holder:
                 permanent=permanent,
                 attempts_allowed=self._settings.part_attempts,
                 losses_allowed=self._settings.part_losses,
-                retry_after=backoff(charge, tries),
+                retry_after=max(pause, backoff(charge, tries)),
             )
         except schema.Unavailable as error:
             log.warning('failure not recorded: database away', error=str(error).strip())

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+#: how long before its job's deadline a child is ended, so that what it was at is recorded before the job fails
+LAST_WORDS_SECONDS: Final = 1.0
+LEAST_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +73,8 @@ class RenderRequest:
             total_seconds=self.total_seconds,
         )
         return ChildRequest(entry='renderer.paint:render_child', payload=payload, limits=limits, output=self.output)
+
+
+def seconds_for(time_left: timedelta) -> float:
+    """The wall time of a child whose job has so much time left."""
+    return max(LEAST_SECONDS, time_left.total_seconds() - LAST_WORDS_SECONDS)

@@ -9,26 +9,34 @@ a kill, the press, the host, the storage     loss
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 from renderer.outcomes import ChildOutcome, Died, Painted, Position, Refused
 from renderer.press import PressUnavailable
+from renderer.requests import LAST_WORDS_SECONDS
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
 
 #: ways to die that happened to a part, not by it
 LOSSES: Final = frozenset({'press-died', 'lease-lost', 'draining', 'deadline', 'host'})
+#: the next try waits until the job has failed, which comes a moment after its last child was ended
+AFTER_DEADLINE: Final = timedelta(seconds=2 * LAST_WORDS_SECONDS)
 LIMITS: Final = frozenset({'memory-limit', 'cpu-limit', 'wall-limit'})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How a part's try ended. `of_host`: the host is at fault; `surprise`: nobody thought of this error."""
+    """How a part's try ended. `of_host`: the host is at fault; `surprise`: nobody thought of this error.
+
+    `pause`: how long the next try has to wait at least.
+    """
 
     problem: Problem
     charge: Literal['attempt', 'loss']
     permanent: bool = False
     of_host: bool = False
     surprise: bool = False
+    pause: timedelta = timedelta()
 
 
 class Interrupted(Exception):
@@ -53,6 +61,10 @@ def result_of(outcome: ChildOutcome) -> dict[str, Any]:
 def verdict_of_death(died: Died) -> Verdict:
     if died.reason == 'host':
         return Verdict(problem=Problem(name='host-failed', detail=died.detail), charge='loss', of_host=True)
+    if died.reason == 'deadline':
+        detail = f'{_named(died.position)}{died.detail}'
+        problem = Problem(name='child-died', detail=detail, extra=_place(died.position))
+        return Verdict(problem=problem, charge='loss', pause=AFTER_DEADLINE)
     if died.reason in LOSSES:
         return Verdict(problem=Problem(name='child-died', detail=f'{died.reason}: {died.detail}'), charge='loss')
     name = died.reason if died.reason in LIMITS else 'child-died'
@@ -87,3 +99,11 @@ def _place(position: Position) -> dict[str, Any]:
         return {}
     document, record = position
     return {'document': document} if record is None else {'document': document, 'record': record}
+
+
+def _named(position: Position) -> str:
+    """The beginning of a detail that tells what a child was at, if that is known."""
+    if position is None:
+        return ''
+    named = ', '.join(f'{kind} {number}' for kind, number in _place(position).items())
+    return f'{named} was being rendered when time ran out: '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import schema
@@ -64,13 +65,14 @@ class Workbench:
 
     def _record(self, held: Held, verdict: Verdict) -> None:
         """Whatever a problem says that the database does not take, the part must not be left to its lease."""
+        fail = partial(self._holder.fail, held, charge=verdict.charge, permanent=verdict.permanent, pause=verdict.pause)
         try:
-            self._holder.fail(held, verdict.problem, charge=verdict.charge, permanent=verdict.permanent)
+            fail(verdict.problem)
         except Exception:
             log.exception('failure could not be recorded as it is')
             plain = Problem(name=verdict.problem.name, detail=plain_text(verdict.problem.detail))
             try:
-                self._holder.fail(held, plain, charge=verdict.charge, permanent=verdict.permanent)
+                fail(plain)
             except Exception:
                 log.exception('failure not recorded; the lease will expire')
 

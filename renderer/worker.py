@@ -25,6 +25,7 @@ from renderer.holding import Held, Holder, process_name
 from renderer.inputs import Inputs
 from renderer.painted import store_part
 from renderer.press import Died, Press, PressUnavailable, RenderRequest
+from renderer.requests import seconds_for
 from renderer.runs import input_hash, plan_runs
 from renderer.verdicts import LOSSES, result_of
 from renderer.workbench import Workbench, run_child
@@ -144,7 +145,7 @@ class Worker:
             memory_bytes=self.settings.child_memory_bytes,
             cpu_seconds=self.settings.child_cpu_seconds,
             wall_seconds=self.settings.child_wall_seconds,
-            total_seconds=max(0.1, claimed.time_left.total_seconds()),
+            total_seconds=seconds_for(claimed.time_left),
         )
 
 

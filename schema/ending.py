@@ -7,7 +7,7 @@ that advance created while the lock was waited for is then seen.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 from runtime.errors import Problem, UnknownJob
@@ -18,6 +18,9 @@ from schema.statements import changed, run, value
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+#: what a job was at, in a batch that has one part only
+STEPS: Final = {'plan': 'planning was unfinished', 'assemble': 'the assembly was unfinished'}
 
 
 def cancel_job(
@@ -95,10 +98,35 @@ def delete_job(
 
 def fail_overdue_jobs(conn: Connection[Any], limit: int, now: datetime | None = None) -> list[UUID]:
     """Fail at most `limit` jobs that are past their deadline; return which."""
-    failure = Problem(name='deadline-exceeded', detail='The job did not finish before its deadline.').to_json()
     with conn.transaction():
         overdue = sorted(row[0] for row in run(conn, 'overdue_jobs', limit=limit, now=now))
-        return [job_id for job_id in overdue if end_job(conn, job_id, 'failed', failure=failure, now=now)]
+        return [
+            job_id
+            for job_id in overdue
+            if end_job(conn, job_id, 'failed', failure=deadline_exceeded(conn, job_id), now=now)
+        ]
+
+
+def deadline_exceeded(conn: Connection[Any], job_id: UUID) -> Json:
+    """The failure of a locked job that is past its deadline: what was unfinished, and why, as far as its parts tell."""
+    row = run(conn, 'unfinished_work', job_id=job_id).fetchone()
+    if row is None:
+        return Problem(name='deadline-exceeded', detail='the job was between two of its steps').to_json()
+    kind, total, remaining, index, begun, failure = row
+    last = failure or {}
+    where: Json = {}
+    if kind != 'paint':
+        detail = STEPS.get(kind, 'the job was unfinished')
+    elif index is None:
+        detail = f'{remaining:,} of {total:,} parts were unfinished'
+    else:
+        state = 'was being worked on' if begun else 'had not been begun'
+        verb = 'was' if remaining == 1 else 'were'
+        detail = f'{remaining:,} of {total:,} parts {verb} unfinished; part {index} {state}'
+        where = {'part': index} | {key: last[key] for key in ('document', 'record') if key in last}
+    if last.get('detail'):
+        detail += f': {last["detail"]}'
+    return Problem(name='deadline-exceeded', detail=detail, extra=where).to_json()
 
 
 def expire_jobs(conn: Connection[Any], limit: int, now: datetime | None = None) -> list[UUID]:

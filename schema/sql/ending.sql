@@ -57,6 +57,17 @@ ORDER BY deadline_at
 LIMIT %(limit)s
 FOR NO KEY UPDATE SKIP LOCKED;
 
+-- name: unfinished_work
+-- A job's running batch, and the first of its pending parts with its last failure.
+SELECT batch.kind, batch.total, batch.remaining, part.part_index, part.lease_epoch > 0 AS begun, part.failure
+FROM batch LEFT JOIN LATERAL (
+    SELECT part_index, lease_epoch, failure FROM part
+    WHERE part.job_id = batch.job_id AND part.batch_no = batch.batch_no AND part.status = 'pending'
+    ORDER BY part_index
+    LIMIT 1
+) AS part ON true
+WHERE batch.job_id = %(job_id)s AND batch.status = 'running';
+
 -- name: prune_jobs
 -- Removes the rows of jobs that expired long ago.
 DELETE FROM job

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from renderer.outcomes import Died, Painted, Refused
+from renderer.outcomes import Died, Painted, Position, Refused
 from renderer.press import PressUnavailable
-from renderer.verdicts import Interrupted, result_of, verdict_of
+from renderer.requests import LAST_WORDS_SECONDS, seconds_for
+from renderer.verdicts import Interrupted, result_of, verdict_of, verdict_of_death
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, StorageUnavailable
 
 SYNTAX = Problem(name='template-syntax', detail='line 3')
@@ -56,7 +58,27 @@ def test_a_death_is_charged_to_who_is_at_fault(reason: str, name: str, charge: s
         result_of(died)
     verdict = verdict_of(raised.value)
     assert (verdict.problem.name, verdict.charge, verdict.permanent) == (name, charge, False)
-    assert verdict.problem.extra == ({'document': 2, 'record': 7} if charge == 'attempt' else {})
+    told = charge == 'attempt' or reason == 'deadline'
+    assert verdict.problem.extra == ({'document': 2, 'record': 7} if told else {})
+
+
+@pytest.mark.parametrize(
+    ('position', 'detail'),
+    [
+        ((2, 7), 'document 2, record 7 was being rendered when time ran out: why'),
+        ((2, None), 'document 2 was being rendered when time ran out: why'),
+        (None, 'why'),
+    ],
+)
+def test_who_runs_out_of_time_says_with_what_and_is_not_tried_again_at_once(position: Position, detail: str):
+    verdict = verdict_of_death(Died(reason='deadline', signal=None, position=position, detail='why', max_rss=0))
+    assert verdict.problem.detail == detail
+    assert verdict.pause > timedelta(seconds=LAST_WORDS_SECONDS)
+
+
+@pytest.mark.parametrize(('left', 'seconds'), [(10, 9), (1.05, 0.1), (0.5, 0.1), (-3, 0.1)])
+def test_a_child_ends_before_the_deadline_of_its_job(left: float, seconds: float):
+    assert seconds_for(timedelta(seconds=left)) == seconds
 
 
 def test_a_result_is_handed_on_and_a_refusal_is_raised():

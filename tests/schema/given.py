@@ -40,7 +40,7 @@ def completed(conn: Connection[Any], key: PartKey, *, input_hash: str = 'h', **r
 
 
 def failed(conn: Connection[Any], key: PartKey, epoch: int = 1, **how: Any) -> schema.Failed:
-    return schema.fail_part(conn, key, epoch=epoch, failure=WHY, **{'charge': 'attempt', **BUDGET, **how})
+    return schema.fail_part(conn, key, epoch=epoch, **{'failure': WHY, 'charge': 'attempt', **BUDGET, **how})
 
 
 def claimed(conn: Connection[Any], key: PartKey, owner: str = 'somebody', **how: Any) -> schema.ClaimedPart:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg import Connection
@@ -238,6 +239,51 @@ def test_overdue_jobs_fail(conn: Conn) -> None:
     assert job.failure['type'] == 'urn:fanfold:deadline-exceeded'
     assert status(conn, late[0]) == ('pending', 'failed', 'failed')
     assert event_keys(conn, late[0])[-1] == 'job-failed:1'
+
+
+def overdue(conn: Conn, job_id: UUID) -> dict[str, Any]:
+    """The failure of a job that is past its deadline, without what all of them have."""
+    assert schema.fail_overdue_jobs(conn, 10, now=now() + 2 * HOUR) == [job_id]
+    job = schema.get_job(conn, job_id)
+    assert job is not None
+    assert job.failure is not None
+    return {key: value for key, value in job.failure.items() if key not in {'type', 'title'}}
+
+
+def test_an_overdue_job_says_what_was_unfinished(conn: Conn) -> None:
+    keys = painting(conn, 3)
+    claimed(conn, keys[0])
+    completed(conn, keys[0])
+
+    assert overdue(conn, keys[0].job_id) == {
+        'part': 1, 'detail': '2 of 3 parts were unfinished; part 1 had not been begun'
+    }  # fmt: skip
+
+
+def test_an_overdue_job_says_which_document_was_being_rendered(conn: Conn) -> None:
+    keys = painting(conn, 2, claim=True)
+    completed(conn, keys[0])
+    why = {'type': 'urn:fanfold:child-died', 'title': 't', 'detail': 'time ran out', 'document': 0, 'record': 7}
+    failed(conn, keys[1], failure=why, charge='loss')
+
+    assert overdue(conn, keys[0].job_id) == {
+        'part': 1, 'document': 0, 'record': 7,
+        'detail': '1 of 2 parts was unfinished; part 1 was being worked on: time ran out',
+    }  # fmt: skip
+
+
+def test_an_overdue_job_without_painting_names_its_step(conn: Conn) -> None:
+    planned = submitted(conn)
+    assert overdue(conn, planned.id) == {'detail': 'planning was unfinished'}
+
+    waiting = submitted(conn)
+    completed(conn, plan_key(waiting))
+    assert overdue(conn, waiting.id) == {'detail': 'the job was between two of its steps'}
+
+    [painted] = painting(conn, 1)
+    completed(conn, painted)
+    relay(conn)
+    assert overdue(conn, painted.job_id) == {'detail': 'the assembly was unfinished'}
 
 
 def test_overdue_jobs_fail_a_few_at_a_time(conn: Conn) -> None:
