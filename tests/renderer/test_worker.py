@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,31 @@ def test_a_record_that_takes_for_ever_is_left_out_and_no_other(
     assert part.status == 'completed'
     assert part.result is not None
     assert [entry['record'] for entry in part.result['missing']] == [2]
+
+
+def test_a_job_that_runs_out_of_time_names_the_document_that_took_it(
+    conn: Connection[Any], start: Start, submit: Submit, make_job: MakeJob
+) -> None:
+    template = b'{% if n == 2 %}' + ENDLESS + b'{% endif %}{{ n }}'
+    job = make_job(files={'t.html': template}).template('t.html', [{'n': n} for n in range(4)])
+    worker = start()
+    assert worker.press.fingerprint
+    key = submit(job, time_limit=timedelta(seconds=5))
+
+    worker.work(key)
+
+    part = part_at(conn, key)
+    assert (part.status, part.losses) == ('pending', 1)
+    ended = schema.get_job(conn, key.job_id)
+    assert ended is not None
+    assert ended.status == 'rendering', 'the part is recorded before the job is overdue'
+    assert schema.claim_part(conn, key, owner='next', lease=timedelta(seconds=1)) is None
+    assert schema.fail_overdue_jobs(conn, 1, now=ended.deadline_at) == [key.job_id]
+    failed = schema.get_job(conn, key.job_id)
+    assert failed is not None
+    assert failed.failure is not None
+    assert failed.failure.items() >= {'part': 0, 'document': 0, 'record': 2}.items()
+    assert 'part 0 was being worked on: document 0, record 2 was being rendered' in failed.failure['detail']
 
 
 def test_a_failure_that_the_database_does_not_take_is_recorded_in_plain_words(
