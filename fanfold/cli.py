@@ -100,11 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except Exception as error:
-        code = _report(error)
+        code = report(error)
     sys.exit(code if isinstance(code, int) else OK)
 
 
-def _report(error: Exception) -> int:
+def report(error: Exception) -> int:
     """Print an error that is not the command line's and give its exit code; what nobody raised on purpose goes on."""
     from runtime.errors import ConfigurationError, FanfoldError, Retryable
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from fanfold.progress import step_of
+from fanfold.progress import counted_pages, step_of
 
 if TYPE_CHECKING:
     from fanfold.client import Job
@@ -52,7 +52,7 @@ def remarks(job: Job) -> Iterator[str]:
 def summarize(job: Job) -> str:
     """A job in one line, without its id."""
     parts = f'{job.parts.done}/{job.parts.total}' if job.parts.total else ''
-    pages = f'{job.pages:,} pages' if job.pages else ''
+    pages = counted_pages(job.pages) if job.pages else ''
     return '  '.join(text for text in (f'{step_of(job):<11}', f'{parts:>9}', pages) if text).rstrip()
 
 

@@ -38,7 +38,7 @@ class Bars:
         self._bytes = progress.add_task('downloading', total=None, note='', visible=False)
 
     def job(self, job: Job) -> None:
-        pages = f'{job.pages:,} pages' if job.pages else ''
+        pages = counted_pages(job.pages) if job.pages else ''
         self._progress.update(
             self._parts, description=step_of(job), completed=job.parts.done, total=job.parts.total or None, note=pages
         )
@@ -46,6 +46,10 @@ class Bars:
     def received(self, received: int, total: int | None) -> None:
         note = f'{received / 1e6:.1f} MB'
         self._progress.update(self._bytes, completed=received, total=total, note=note, visible=True)
+
+
+def counted_pages(pages: int) -> str:
+    return f'{pages:,} page' if pages == 1 else f'{pages:,} pages'
 
 
 def step_of(job: Job) -> str:

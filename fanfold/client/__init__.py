@@ -6,7 +6,15 @@ it raises are the errors of `fanfold.client.errors`.
 
 from fanfold.client.answers import Batch, Count, FieldFault, Job, Part, Problem
 from fanfold.client.client import Client
-from fanfold.client.errors import ClientError, JobNotCompleted, Refused, Unavailable, Unreachable, WaitedTooLong
+from fanfold.client.errors import (
+    ClientError,
+    JobNotCompleted,
+    NotAnAddress,
+    Refused,
+    Unavailable,
+    Unreachable,
+    WaitedTooLong,
+)
 
 __all__ = [
     'Batch',
@@ -16,6 +24,7 @@ __all__ = [
     'FieldFault',
     'Job',
     'JobNotCompleted',
+    'NotAnAddress',
     'Part',
     'Problem',
     'Refused',

@@ -41,7 +41,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The address is `url`, else FANFOLD_URL, else DEFAULT_URL. Raises Unreachable if it is not an HTTP URL."""
+        """The address is `url`, else FANFOLD_URL, else DEFAULT_URL. Raises NotAnAddress if it is not an HTTP URL."""
         address = url or os.environ.get('FANFOLD_URL') or DEFAULT_URL
         self._sleep = sleep
         self._http = Http(address, patience=patience, timeout=timeout, headers=headers or {}, sleep=sleep)

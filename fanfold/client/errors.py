@@ -3,6 +3,7 @@
 runtime.errors.FanfoldError
 └── ClientError
     ├── Unreachable       nothing answers at that address            (also Retryable)
+    ├── NotAnAddress      what is given as the address is not an HTTP URL (also ConfigurationError)
     ├── Unavailable       it answers that it cannot serve now        (also Retryable)
     ├── Refused           the request is at fault; carries a Problem (also Permanent)
     ├── JobNotCompleted   the job failed, was cancelled or expired; carries the Job
@@ -14,7 +15,7 @@ runtime.errors.FanfoldError
 from __future__ import annotations
 
 from fanfold.client.answers import Job, Problem
-from runtime.errors import FanfoldError, Permanent, Retryable
+from runtime.errors import ConfigurationError, FanfoldError, Permanent, Retryable
 
 
 class ClientError(FanfoldError):
@@ -23,6 +24,10 @@ class ClientError(FanfoldError):
 
 class Unreachable(ClientError, Retryable):
     """Nothing answers, or what answers is not Fanfold."""
+
+
+class NotAnAddress(ClientError, ConfigurationError):
+    """The message has what was given."""
 
 
 class Unavailable(ClientError, Retryable):
@@ -46,7 +51,7 @@ class JobNotCompleted(ClientError):
 
     def __init__(self, job: Job) -> None:
         reason = '\n'.join(['', *(f'  {line}' for line in job.failure.lines())]) if job.failure else ''
-        super().__init__(f'job {job.id} {"has" if job.status == "expired" else "is"} {job.status}{reason}')
+        super().__init__(f'job {job.id} {"has" if job.status in {"failed", "expired"} else "is"} {job.status}{reason}')
         self.job = job
 
 

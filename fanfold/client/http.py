@@ -20,7 +20,7 @@ import httpx
 
 import fanfold
 from fanfold.client.answers import Problem
-from fanfold.client.errors import Refused, Unavailable, Unreachable
+from fanfold.client.errors import NotAnAddress, Refused, Unavailable, Unreachable
 
 BUSY: Final = frozenset({429, 502, 503, 504})
 LONGEST_PAUSE: Final = 5.0
@@ -138,9 +138,9 @@ def _checked(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url.rstrip('/'))
     except httpx.InvalidURL as error:
-        raise Unreachable(f'{url!r} is not a URL: {error}') from error
+        raise NotAnAddress(f'{url!r} is not a URL: {error}') from error
     if parsed.scheme not in {'http', 'https'} or not parsed.host:
-        raise Unreachable(f'{url!r} is not the URL of a service; it looks like http://127.0.0.1:8000')
+        raise NotAnAddress(f'{url!r} is not the URL of a service; it looks like http://127.0.0.1:8000')
     return parsed
 
 

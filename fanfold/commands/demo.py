@@ -89,10 +89,11 @@ def _render(client: Client, documents: int, parts: int, output: Path) -> Job:
 
 def _report(job: Job, painted: list[Part], output: Path, cores: int) -> None:
     from fanfold.demo.evidence import chart, overlapping, spans_of
+    from fanfold.progress import counted_pages
 
     spans = spans_of(painted)
     size = output.stat().st_size
-    click.echo(f'\nPDF      {output}\n         {job.pages:,} pages, {size:,} bytes')
+    click.echo(f'\nPDF      {output}\n         {counted_pages(job.pages or 0)}, {size:,} bytes')
     click.echo('Seconds  ' + ', '.join(f'{step} {seconds:.2f}' for step, seconds in job.timings.items()))
     click.echo('\n' + '\n'.join(chart(spans)) + '\n')
     processes = len({span.pid for span in spans})

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import click
 
-from fanfold.commands.service import connect, url_option
+from fanfold.commands.service import connect, for_each, url_option
 
 
 @click.command()
-@click.argument('job_id', metavar='ID')
-@click.option('--wait', is_flag=True, help='Wait until the job is finished.')
+@click.argument('job_ids', metavar='ID...', nargs=-1, required=True)
+@click.option('--wait', is_flag=True, help='Wait until the jobs are finished.')
 @url_option
-def command(job_id: str, wait: bool, url: str | None) -> None:
-    """Render again what failed in a failed job; parts that were painted are kept."""
+@click.pass_context
+def command(ctx: click.Context, job_ids: tuple[str, ...], wait: bool, url: str | None) -> None:
+    """Render again what failed in failed jobs; parts that were painted are kept."""
     from fanfold.progress import showing_progress
 
     with connect(url) as client:
-        job = client.retry(job_id)
-        click.echo(job.id)
-        if wait:
+        retried: list[str] = []
+
+        def retry(job_id: str) -> None:
+            retried.append(client.retry(job_id).id)
+            click.echo(retried[-1])
+
+        def follow(job_id: str) -> None:
             with showing_progress() as display:
-                client.wait(job, progress=display.job)
+                client.wait(job_id, progress=display.job)
+
+        code = for_each(job_ids, retry)
+        if wait:
+            code = max(code, for_each(retried, follow))
+    ctx.exit(code)

@@ -1,10 +1,10 @@
-"""What the commands that talk to a service share: its address, how to write durations, how to print JSON."""
+"""What commands that talk to a service share: its address, many jobs at once, how durations and JSON are written."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
@@ -47,6 +47,25 @@ def connect(url: str | None) -> Client:
     from fanfold.client import Client
 
     return Client(url, patience=PATIENCE)
+
+
+def for_each(job_ids: Sequence[str], act: Callable[[str], object]) -> int:
+    """Do something with each job, whatever comes of the others. Returns the worst exit code.
+
+    A service that has gone away ends it: it would be waited for again for each.
+    """
+    from fanfold.cli import report
+    from fanfold.client import ClientError, Unreachable
+
+    codes = [0]
+    for job_id in job_ids:
+        try:
+            act(job_id)
+        except ClientError as error:
+            codes.append(report(error))
+            if isinstance(error, Unreachable):
+                break
+    return max(codes)
 
 
 def print_json(value: object) -> None:

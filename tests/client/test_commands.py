@@ -288,6 +288,27 @@ def test_cancel_retry_and_delete_print_the_ids(fanfold, service):
     assert fanfold('delete', 'a-job').out == 'a-job\n'
 
 
+def test_a_job_that_is_refused_does_not_keep_others_from_their_turn(fanfold, service):
+    service.answers('POST', f'{JOB}/cancel', job_json('cancelled'))
+    service.answers('POST', f'{JOB}/retry', job_json('rendering'))
+    service.answers('GET', JOB, job_json('failed'))
+    service.answers('DELETE', JOB, Response(status_code=204))
+    for command in (['cancel'], ['retry'], ['retry', '--wait'], ['delete']):
+        ran = fanfold(*command, 'gone', 'a-job')
+        assert (ran.code, ran.out) == (4, 'a-job\n')
+        assert 'Error: ' in ran.err
+    waited = fanfold('retry', '--wait', 'a-job')
+    assert (waited.code, waited.err) == (1, 'Error: job a-job has failed\n')
+
+
+def test_an_address_that_is_none_exits_with_2(fanfold, monkeypatch):
+    monkeypatch.setenv('FANFOLD_URL', 'garbage')
+    for arguments in (['list'], ['health'], ['cancel', 'a-job']):
+        ran = fanfold(*arguments)
+        assert (ran.code, ran.out) == (2, '')
+        assert "'garbage' is not the URL of a service" in ran.err
+
+
 def test_records_come_through_a_pipe(completing, tmp_path):
     (tmp_path / 't.html').write_text('{{ a }}')
     submit = start(

@@ -10,7 +10,7 @@ from email.utils import format_datetime
 import pytest
 from starlette.responses import PlainTextResponse
 
-from fanfold.client import Client, Job, Refused, Unavailable, Unreachable
+from fanfold.client import Client, Job, NotAnAddress, Refused, Unavailable, Unreachable
 from tests.client.service import Service, job_json, problem, serving
 
 
@@ -174,7 +174,7 @@ def test_members_of_a_newer_service_are_kept_and_missing_ones_are_none():
 def test_what_is_no_url_of_a_service_is_said(url, monkeypatch):
     monkeypatch.setenv('FANFOLD_URL', url)
     if url:
-        with pytest.raises(Unreachable, match='URL'):
+        with pytest.raises(NotAnAddress, match='URL'):
             Client()
     else:
         Client().close()
