@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 JSON_TYPE: Final = 'application/json'
 MULTIPART_TYPE: Final = 'multipart/form-data'
 INDEX: Final = 'index.html'
+#: what the syntax check calls a template that is not a file
+INLINE: Final = 'template'
 ROOT_URL: Final = 'bundle:///'
 NAMES_SHOWN: Final = 20
 #: more than any object of a request can have
@@ -240,7 +242,7 @@ class Gathering:
         records = self._records_of(index, at, document)
         if document.template is not None:
             source = self._keep(f'inline/{index}.template.html', document.template.encode())
-            self._note_problem(self._template_problem(document.template, f'{at}.template'), f'{at}.template', where)
+            self._note_problem(self._inline_template_problem(document.template), f'{at}.template', where)
             base_url = ROOT_URL
         else:
             name = self._file(document.template_file or '', f'{at}.template_file', where)
@@ -252,6 +254,14 @@ class Gathering:
         if records is None:
             return None
         return TemplateDocument(source=source, base_url=base_url, records=records[0], record_count=records[1])
+
+    def _inline_template_problem(self, source: str) -> Problem | None:
+        """A problem that names no file: there is none, and the field says which template it is."""
+        problem = self._template_problem(source, INLINE)
+        if problem is None:
+            return None
+        extra = {name: value for name, value in problem.extra.items() if name != 'file'}
+        return replace(problem, detail=problem.detail.removeprefix(INLINE).lstrip(',: '), extra=extra)
 
     def _template_file_problem(self, name: str) -> Problem | None:
         try:

@@ -108,8 +108,18 @@ def parse_job(raw: object) -> JobRequest:
     try:
         return JobRequest.model_validate(raw)
     except ValidationError as error:
-        name, faults = faults_of(error.errors(include_url=False, include_input=False), JobRequest)
+        errors = error.errors(include_url=False, include_input=False)
+        name, faults = faults_of(errors, JobRequest)
+        if all(map(_is_bad_record, errors)):
+            _, document, _, record = errors[0]['loc']
+            raise field_problem('records-invalid', faults, document=document, record=record) from error
         raise field_problem(name, faults) from error
+
+
+def _is_bad_record(error: Mapping[str, Any]) -> bool:
+    """Whether a record of a document is something else than an object; a records file has the same problem."""
+    loc = error['loc']
+    return error['type'] == 'dict_type' and len(loc) == 4 and (loc[0], loc[2]) == ('documents', 'records')
 
 
 def faults_of(errors: Sequence[Mapping[str, Any]], model: type[BaseModel]) -> tuple[str, list[FieldError]]:

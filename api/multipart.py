@@ -129,7 +129,7 @@ class _Reader:
         elif (fault := fault_of(filename)) is not None:
             self._fault('file-name-invalid', 'files', f'{filename!r} {fault}')
         elif normal(filename) in self.files:
-            self._fault('file-name-invalid', 'files', f'{filename!r} is given twice')
+            self._fault('invalid-request', 'files', f'{filename!r} is given twice')
         else:
             self._into = 'files'
             self.files.begin(normal(filename))

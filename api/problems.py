@@ -72,13 +72,13 @@ class ApiProblem(Exception):
         self.headers = dict(headers or {})
 
 
-def field_problem(name: str, errors: Sequence[FieldError]) -> ApiProblem:
+def field_problem(name: str, errors: Sequence[FieldError], **extra: Any) -> ApiProblem:
     """A refusal over one or more fields; its detail repeats the first fault."""
     first = errors[0]
     detail = f'{first.field}: {first.detail}'
     if len(errors) > 1:
         detail += f' (and {len(errors) - 1} more)'
-    return ApiProblem(name, detail, errors=[error.to_json() for error in errors[:MOST_ERRORS]])
+    return ApiProblem(name, detail, errors=[error.to_json() for error in errors[:MOST_ERRORS]], **extra)
 
 
 def refused(name: str, field: str, detail: str, valid: Sequence[Any] | None = None) -> ApiProblem:

@@ -119,6 +119,11 @@ class PartList(BaseModel):
     next: str | None = Field(description='where the next page is')
 
 
+def standing(status: str) -> str:
+    """A job's status as a sentence begins with it."""
+    return f'the job {"has" if status in {"failed", "expired"} else "is"} {status}'
+
+
 def job_path(job_id: UUID) -> str:
     return f'/v1/jobs/{job_id}'
 
@@ -208,11 +213,15 @@ def view_part(part: Part, *, batch_ended: bool) -> PartView:
         items=part.spec.get('item_count'),
         started_at=_moment(timing.get('started_at')),
         finished_at=_moment(timing.get('finished_at')) or part.completed_at,
-        cpu_seconds=timing.get('cpu_seconds'),
+        cpu_seconds=_rounded(timing.get('cpu_seconds')),
         max_rss_bytes=timing.get('max_rss_bytes'),
         child_pid=timing.get('child_pid'),
         failure=_failure(part.failure),
     )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def _moment(epoch: float | None) -> datetime | None:

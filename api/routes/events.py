@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Header, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -13,11 +13,30 @@ from api.problems import documented
 from api.routes.jobs import JobId, no_such_job
 from api.services import TENANT, Services, Using
 
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
 HEARTBEAT_SECONDS: Final = 10
 SEND_SECONDS: Final = 60
 RECONNECT_MS: Final = 1_000
 
 router = APIRouter(prefix='/v1/jobs', tags=['jobs'])
+
+
+class _Stream(EventSourceResponse):
+    """An event stream that is a whole response even when the process stops before the job does."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        open_ended = False
+
+        async def watched(message: Message) -> None:
+            nonlocal open_ended
+            open_ended = message['type'] == 'http.response.start' or message.get('more_body', False)
+            await send(message)
+
+        await super().__call__(scope, receive, watched)
+        if open_ended:
+            await send({'type': 'http.response.body', 'body': b'', 'more_body': False})
 
 
 @router.get(
@@ -42,7 +61,7 @@ async def follow_job(
         raise no_such_job(job_id)
     if snapshot.job.ended and snapshot.version == last_event_id:
         return Response(status_code=204)
-    return EventSourceResponse(
+    return _Stream(
         _events(services, snapshot, last_event_id),
         ping=HEARTBEAT_SECONDS,
         send_timeout=SEND_SECONDS,

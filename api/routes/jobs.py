@@ -21,7 +21,7 @@ from api.models import ListQuery, PartsQuery
 from api.problems import ApiProblem, documented
 from api.services import TENANT, Services, Using
 from api.submission import Submitted, checked_key, submit
-from api.views import MOST_WARNINGS, JobList, JobView, PartList, job_path, summarize_job, view_job, view_part
+from api.views import MOST_WARNINGS, JobList, JobView, PartList, job_path, standing, summarize_job, view_job, view_part
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -251,7 +251,7 @@ async def _end(services: Services, statement: Any, job_id: UUID, *, allowed: str
     status = ended.job.status
     if not ended.changed and status != allowed:
         name = 'expired' if status == 'expired' else 'conflict'
-        raise ApiProblem(name, f'the job is {status}; it cannot be {verb}', job_status=status)
+        raise ApiProblem(name, f'{standing(status)}; it cannot be {verb}', job_status=status)
     services.nudges.nudge('parts', 'events', 'jobs')
     return snapshot
 

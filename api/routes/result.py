@@ -19,6 +19,7 @@ from api.problems import ApiProblem, documented
 from api.ranges import Span, Unsatisfiable, not_modified, requested_span
 from api.routes.jobs import JobId, no_such_job
 from api.services import TENANT, Services, Using
+from api.views import standing
 from runtime.errors import ObjectMissing, StorageUnavailable
 from runtime.logs import get_logger
 
@@ -97,7 +98,7 @@ def _recorded(job: schema.Job) -> tuple[str, int]:
     if job.status == 'expired':
         raise ApiProblem('expired', 'the job has expired, and its result with it', expired_at=_iso(job.expires_at))
     if job.status in {'failed', 'cancelled'}:
-        detail = f'the job is {job.status}, so it has no result'
+        detail = f'{standing(job.status)}, so it has no result'
         failure = {} if job.failure is None else {'failure': job.failure}
         if job.failure is not None:
             detail += f': {job.failure["detail"]}'
@@ -109,7 +110,7 @@ def _recorded(job: schema.Job) -> tuple[str, int]:
 
 
 def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
+    return None if moment is None else moment.astimezone(UTC).isoformat().replace('+00:00', 'Z')
 
 
 async def _redirect(services: Services, job: schema.Job, key: str) -> Response:

@@ -125,7 +125,7 @@ class Jobs:
 TIMING = {
     'started_at': 1_700_000_000.25,
     'finished_at': 1_700_000_001.5,
-    'cpu_seconds': 1.1,
+    'cpu_seconds': 1.10000004,
     'max_rss_bytes': 90_000_000,
     'child_pid': 4711,
     'owner': 'host:1:2',

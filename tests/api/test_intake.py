@@ -420,6 +420,19 @@ def test_record_with_a_number_that_json_cannot_hold_is_refused(submit: Callable[
     assert (problem['name'], problem['record']) == ('records-invalid', 1)
 
 
+def test_inline_record_that_is_no_object_is_refused_as_one_in_a_file(submit: Callable[..., Prepared]) -> None:
+    problem = problem_of(submit, {'documents': [{'html': HTML}, {'template': 't', 'records': [{}, 3]}]})
+    assert (problem['name'], problem['document'], problem['record']) == ('records-invalid', 1, 1)
+
+
+def test_fault_of_an_inline_template_names_its_field_once(submit: Callable[..., Prepared]) -> None:
+    problem = problem_of(submit, {'documents': [{'template': '\n{% if %}', 'records': [{}]}]})
+    assert problem['detail'].startswith('documents.0.template: line 2: ')
+    assert problem['line'] == 2
+    empty = problem_of(submit, {'documents': [{'template': ' ', 'records': [{}]}]})
+    assert empty['detail'] == 'documents.0.template: is empty'
+
+
 def test_limits_hold_over_the_whole_job(submit: Callable[..., Prepared]) -> None:
     too_many = problem_of(submit, {'documents': [{'html': HTML}] * 5})
     assert (too_many['name'], too_many['setting']) == ('too-many-documents', 'FANFOLD_MAX_DOCUMENTS')

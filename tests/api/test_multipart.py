@@ -94,7 +94,7 @@ def test_masses_of_bad_names_are_not_all_read(files: Files) -> None:
 @pytest.mark.parametrize('again', ['a.css', './a.css', './/a.css'])
 def test_same_name_twice_is_refused(files: Files, again: str) -> None:
     name, errors = problem(files, file('a.css'), file(again), END)
-    assert name == 'file-name-invalid'
+    assert name == 'invalid-request'
     assert 'twice' in str(errors[0]['detail'])
 
 

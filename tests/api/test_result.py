@@ -144,6 +144,7 @@ def test_expired_result_is_gone(api: httpx.Client, jobs: Jobs) -> None:
     for query in ('', '?redirect=1'):
         answer = api.get(f'/v1/jobs/{job_id}/result{query}')
         assert answer.status_code == 410
+        assert answer.json()['expired_at'].endswith('Z')
         assert datetime.fromisoformat(answer.json()['expired_at']) <= datetime.now(UTC) + timedelta(minutes=1)
 
 
