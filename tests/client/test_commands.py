@@ -271,6 +271,12 @@ def test_a_watched_job_is_a_line_for_each_change_in_a_pipe(fanfold, completing):
     assert [json.loads(line)['status'] for line in lines] == ['queued', 'rendering', 'completed']
 
 
+@pytest.mark.parametrize(('pages', 'said'), [(1, '  1 page'), (1_200, '  1,200 pages')])
+def test_a_line_of_a_watched_job_counts_its_pages(fanfold, service, pages, said):
+    service.answers('GET', JOB, job_json('completed', pages=pages))
+    assert fanfold('status', 'a-job', '--watch').out.endswith(f'{said}\n')
+
+
 def test_list_is_tab_separated_in_a_pipe(fanfold, service):
     service.answers('GET', '/v1/jobs', {'jobs': [DONE, job_json()]})
     assert [line.split('\t')[:3] for line in fanfold('list').out.splitlines()] == [
