@@ -5,9 +5,11 @@ One stack of `fanfold up` serves all tests here; its supervisor starts again wha
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -38,11 +40,9 @@ class Stack(Deployment):
 
 
 @pytest.fixture(scope='module')
-def stack(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('stack')
-    for parent in (folder, folder.parent, folder.parent.parent):
-        if parent.owner() == Path.home().owner() and parent.name.startswith(('stack', 'pytest-')):
-            parent.chmod(0o755)
+def stack():
+    folder = Path(tempfile.mkdtemp(prefix='fanfold-outages-'))
+    folder.chmod(0o755)  # the account that the servers run as has to pass; pytest's own folders it may not
     ready_file = folder / 'ready.json'
     command = [sys.executable, '-m', 'fanfold', 'up', '--port', '0', '--data', str(folder), '--stop-with-parent']
     command += ['--ready-file', str(ready_file)]
@@ -56,6 +56,7 @@ def stack(tmp_path_factory):
     yield stack
     process.terminate()
     assert process.wait(timeout=60) == 0
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
