@@ -118,7 +118,7 @@ def system_installations() -> list[Installation]:
     debian = sorted(DEBIAN_INSTALLATIONS.glob('*/bin'), key=lambda path: path.parent.name, reverse=True)
     found: dict[Path, Installation] = {}
     for folder in [*folders, *debian]:
-        if (folder / 'postgres').is_file():
+        if os.path.isfile(folder / 'postgres'):  # False where the folder may not be looked into; Path.is_file raises
             # A link in /usr/local/bin says nothing of the binaries beside it: go where they really are.
             real = (folder / 'postgres').resolve().parent
             if real not in found and (installation := _installation(real)) is not None:

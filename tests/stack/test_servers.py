@@ -47,6 +47,12 @@ def test_at_least_the_wheel_brings_a_postgresql() -> None:
     assert postgres.wheel_installations()
 
 
+def test_a_folder_in_the_path_that_cannot_be_looked_into_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [installation.bin for installation in postgres.system_installations()]
+    monkeypatch.setenv('PATH', os.pathsep.join(['/' + 'x' * 300, os.environ['PATH']]))
+    assert [installation.bin for installation in postgres.system_installations()] == found
+
+
 def test_link_in_the_path_leads_to_the_installation_it_belongs_to(
     folder: Path, monkeypatch: pytest.MonkeyPatch, no_system_servers: None
 ) -> None:
