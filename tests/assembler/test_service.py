@@ -137,6 +137,7 @@ def test_roles_can_be_run_apart(
         return job is not None and job.status == 'completed'
 
     looking(completed)
+    assert [batch.kind for batch in schema.list_batches(conn, job_id)] == ['plan', 'paint', 'assemble']
 
 
 def test_it_waits_for_a_database_that_is_not_there_yet(environment: dict[str, str], run: Callable[..., Any]) -> None:

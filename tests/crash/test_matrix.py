@@ -31,27 +31,23 @@ ASSEMBLER_POINTS = {
 
 @pytest.mark.parametrize('point', WORKER_POINTS)
 def test_a_worker_killed_at(point, deployment, pool):
-    deployment.start('api')
-    deployment.start('assembler')
-    victim = deployment.start('worker', stop_at=point)
-    job_id = submit(deployment)
-    deployment.reached(victim)
-    assert_holds_a_live_lease(pool, job_id, victim, WORKER_POINTS[point])
-    victim.kill()
-    deployment.start('worker')
-    assert_completed_once(deployment, pool, job_id)
+    kill_at(point, 'worker', deployment, pool, beside='assembler', holding=WORKER_POINTS[point])
 
 
 @pytest.mark.parametrize('point', ASSEMBLER_POINTS)
 def test_an_assembler_killed_at(point, deployment, pool):
+    kill_at(point, 'assembler', deployment, pool, beside='worker', holding=ASSEMBLER_POINTS[point])
+
+
+def kill_at(point, program, deployment, pool, *, beside, holding):
     deployment.start('api')
-    deployment.start('worker')
-    victim = deployment.start('assembler', stop_at=point)
+    deployment.start(beside)
+    victim = deployment.start(program, stop_at=point)
     job_id = submit(deployment)
     deployment.reached(victim)
-    assert_holds_a_live_lease(pool, job_id, victim, ASSEMBLER_POINTS[point])
+    assert_holds_a_live_lease(pool, job_id, victim, holding)
     victim.kill()
-    deployment.start('assembler')
+    deployment.start(program)
     assert_completed_once(deployment, pool, job_id)
 
 

@@ -52,6 +52,7 @@ def test_a_new_column_disturbs_nobody(conn: Conn) -> None:
             conn.execute(f'ALTER TABLE {table} ADD COLUMN news text'.encode())
         for way in old_ways:
             way()
+        assert len(schema.list_jobs(conn, limit=50)) == 7, 'one job a round, the one after the change included'
 
 
 @pytest.mark.parametrize('function', ['expire_jobs', 'fail_overdue_jobs'])
