@@ -22,6 +22,7 @@ COPY fanfold/ fanfold/
 COPY renderer/ renderer/
 COPY runtime/ runtime/
 COPY schema/ schema/
+COPY worker/ worker/
 # Whatever modes the checkout had, the image's user reads them; it may not write byte code later.
 RUN chmod -R a+rX . \
     && python -m compileall -q .

@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import schema
-from renderer.holding import backoff
 from runtime.logs import get_logger
+from worker.holding import backoff
 
 if TYPE_CHECKING:
     from uuid import UUID

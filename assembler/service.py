@@ -31,12 +31,12 @@ from assembler.reconciler import Reconciler
 from assembler.relay import Relay
 from assembler.sweeper import Sweeper
 from assembler.worker import MERGED_AT_ONCE, Assembler, start_assembling
-from renderer.fitness import Fitness
 from runtime.errors import Retryable
 from runtime.lifecycle import StopSignal, announce_ready
 from runtime.logs import bind, get_logger
 from runtime.nudge import NudgeListener, Nudger
 from runtime.storage import Storage
+from worker.fitness import Fitness
 
 if TYPE_CHECKING:
     from dramatiq import Worker

@@ -21,15 +21,16 @@ import dramatiq
 
 import schema
 from assembler.gathering import Gathered, GatheredPart, gather, input_hash, missing_of, warnings_of
-from renderer.fitness import Fitness
-from renderer.holding import Held, Holder, process_name
-from renderer.inputs import Inputs
-from renderer.press import ChildOutcome, ChildRequest, Died, Limits, Press, RenderRequest
-from renderer.requests import seconds_for
-from renderer.verdicts import Interrupted, Verdict, result_of
-from renderer.workbench import Workbench, run_child
 from runtime.errors import ObjectExists, ObjectMissing, Problem, StorageUnavailable
 from runtime.scratch import ScratchFolder
+from worker.fitness import Fitness
+from worker.holding import Held, Holder, process_name
+from worker.inputs import Inputs
+from worker.outcomes import ChildOutcome, Died
+from worker.requests import ChildRequest, Limits, RenderRequest, seconds_for
+from worker.verdicts import Interrupted, Verdict, result_of
+from worker.workbench import Workbench, run_child
+from worker.zygote import Zygote
 
 if TYPE_CHECKING:
     from dramatiq.brokers.redis import RedisBroker
@@ -55,13 +56,13 @@ class Assembler:
         self._scratch = self._folder.path
         self._inputs = Inputs(storage, self._scratch / 'inputs')
         self.fitness = Fitness()
-        self._press = Press(scratch=self._scratch / 'press', preload=PRELOAD, on_broken=self.fitness.give_up)
+        self._zygote = Zygote(scratch=self._scratch / 'zygote', preload=PRELOAD, on_broken=self.fitness.give_up)
         self.holder = Holder(pool, settings, owner=self.owner)
         self._bench = Workbench(self.holder, nudger, self.fitness)
 
     def close(self) -> None:
         self.holder.close()
-        self._press.close()
+        self._zygote.close()
         self._folder.remove()
 
     def work(self, key: schema.PartKey) -> None:
@@ -115,7 +116,7 @@ class Assembler:
             wall_seconds=limits.wall_seconds,
             total_seconds=limits.total_seconds,
         )
-        result = result_of(run_child(held, self._press, request))
+        result = result_of(run_child(held, self._zygote, request))
         reason = {key: text for key, text in (part.failure or {}).items() if key in {'type', 'detail'}}
         result['missing'] = [{**entry, **reason} for entry in result['missing']]
         return GatheredPart(index=index, path=output, result=result)
@@ -130,7 +131,7 @@ class Assembler:
             'compress': not (spec.get('options') or {}).get('uncompressed_pdf'),
         }
         request = ChildRequest(entry='assembler.merge:merge_child', payload=payload, limits=self._limits(held))
-        merged = result_of(_without_position(run_child(held, self._press, request)))
+        merged = result_of(_without_position(run_child(held, self._zygote, request)))
         key = f'jobs/{held.key.job_id}/result/{held.key.batch_no}-{held.claimed.lease_epoch}.pdf'
         self._upload(key, out, merged['sha256'])
         timing = {**merged['timing'], 'owner': self.owner}

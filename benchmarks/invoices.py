@@ -3,9 +3,9 @@
     python -m benchmarks.invoices [--records 1000] [--sample 40]
 
 Both do all of the work: fill the template, render, merge. `serial` calls `HTML(…).write_pdf()` for each record and
-merges with pypdf; `runs` paints runs of 25 records as a press's child does and merges those as the assembler
+merges with pypdf; `runs` paints runs of 25 records as a worker's child does and merges those as the assembler
 does. They take turns on one core, so that a busy machine slows down both; then the pages of a sample are compared.
-The last row paints the same runs in a press with as many children at a time as there are cores.
+The last row paints the same runs with as many children at a time as there are cores.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ from assembler.merge import merge
 from renderer import weasy
 from renderer.archive import Archive
 from renderer.paint import Painting
-from renderer.press import Painted, Press, RenderRequest
 from renderer.runs import plan_runs
 from renderer.sources import JobSpec
 from renderer.templates import Template
 from runtime.settings import usable_cores
+from worker.outcomes import Done
+from worker.requests import RenderRequest
+from worker.zygote import Zygote
 
 SAMPLE = Path(__file__).resolve().parent.parent.parent / 'shared/corpus/samples/invoice'
 FIRST_NAMES = ('Ada', 'Grace', 'Linus', 'Ken', 'Barbara', 'Donald', 'Edsger', 'Alan', 'Margaret', 'Hedy', 'Tim', 'Zoë')
@@ -127,7 +129,7 @@ class Serial:
 
 
 class Runs:
-    """Runs of records, as children of a press paint them."""
+    """Runs of records, as children of a worker paint them."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -181,10 +183,10 @@ def take_turns(case: Case, folder: Path) -> Iterator[tuple[str, float, float]]:
     yield from ((name, wall, cpu) for name, (wall, cpu) in spent.items())
 
 
-def in_press(case: Case, folder: Path, children: int) -> tuple[float, float]:
-    """Wall and CPU seconds of painting in a press, so many children at a time, and merging."""
-    press = Press(scratch=folder / 'press')
-    press.fingerprint  # noqa: B018 wait until it is warm
+def in_children(case: Case, folder: Path, children: int) -> tuple[float, float]:
+    """Wall and CPU seconds of painting in children, so many children at a time, and merging."""
+    zygote = Zygote(scratch=folder / 'zygote', preload='renderer.paint:preload')
+    zygote.warmed  # noqa: B018 wait until it is warm
     wall, cpu = time.perf_counter(), time.process_time()
     waiting = deque(enumerate(plan_runs(case.spec)))
     running: deque[Any] = deque()
@@ -197,13 +199,13 @@ def in_press(case: Case, folder: Path, children: int) -> tuple[float, float]:
                 archive=case.archive, spec=case.spec, part=part, output=paths[-1], placeholders=False,
                 memory_bytes=2**30, cpu_seconds=600, wall_seconds=600,
             )  # fmt: skip
-            running.append(press.start(request))
+            running.append(zygote.start(request))
         outcome = running.popleft().wait()
-        assert isinstance(outcome, Painted), outcome
+        assert isinstance(outcome, Done), outcome
         used += outcome.result['timing']['cpu_seconds']
-    merge(paths, folder / 'press.pdf')
+    merge(paths, folder / 'children.pdf')
     spent = time.perf_counter() - wall, used + time.process_time() - cpu
-    press.close()
+    zygote.close()
     return spent
 
 
@@ -242,17 +244,17 @@ def main() -> None:
         case = make_case(folder, count)
         spent = {kind: (wall, cpu) for kind, wall, cpu in take_turns(case, folder)}
         os.sched_setaffinity(0, affinity)
-        spent[f'runs in a press, {cores} children'] = in_press(case, folder, cores)
+        spent[f'runs in {cores} children'] = in_children(case, folder, cores)
         base = spent['serial']
         print('| | documents/s, wall | CPU | ratio, wall | CPU | size |\n|---|---|---|---|---|---|')
-        for (kind, (wall, cpu)), file in zip(spent.items(), ('serial', 'runs', 'press'), strict=True):
+        for (kind, (wall, cpu)), file in zip(spent.items(), ('serial', 'runs', 'children'), strict=True):
             size = (folder / f'{file}.pdf').stat().st_size / 1e6
             print(
                 f'| {kind} | {count / wall:.1f} | {count / cpu:.1f} | {base[0] / wall:.2f} | {base[1] / cpu:.2f} '
                 f'| {size:.1f} MB |'
             )
         sample = sorted(random.Random(2).sample(range(count), min(options.sample, count)))
-        for file in ('runs', 'press'):
+        for file in ('runs', 'children'):
             different = pages_differ(folder / 'serial.pdf', folder / f'{file}.pdf', sample)
             print(f'{file}: {len(sample) - len(different)} of {len(sample)} pages are the same', different or '')
         print(f'peak memory of a process here: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024} MiB')

@@ -1,4 +1,4 @@
-"""A run of documents → one PDF, in order. What a press's child runs.
+"""A run of documents → one PDF, in order. What a child of the worker's zygote runs.
 
 A job of one HTML document comes out byte for byte as WeasyPrint writes it (the metadata option aside). In
 every other job each document has the pages WeasyPrint gives it, and whatever has a name is named after its
@@ -24,7 +24,6 @@ from PIL import Image
 
 from renderer import weasy
 from renderer.archive import INLINE, Archive, read_text
-from renderer.faults import is_of_host
 from renderer.fetch import BundleFetcher, file_url
 from renderer.notices import Notices
 from renderer.records import Records
@@ -32,6 +31,7 @@ from renderer.runs import fingerprint
 from renderer.sources import HtmlDocument, Item, JobSpec, Metadata, TemplateDocument
 from renderer.templates import Template
 from runtime.errors import Problem, Refusal
+from worker.faults import is_of_host
 
 #: is told the item that comes next, or None where what follows belongs to no item
 Report = Callable[[tuple[int, int | None] | None], None]

@@ -48,7 +48,7 @@ def input_hash(spec: Mapping[str, Any], part_spec: Mapping[str, Any], fingerprin
 def fingerprint() -> str:
     """Versions of all that lays out and paints, and the fonts of this host, as one SHA-256.
 
-    Loads WeasyPrint; a process with a press has it from there (`Press.fingerprint`).
+    Loads WeasyPrint; a worker has it from its zygote (`renderer.paint.preload`).
     """
     from renderer import weasy
 

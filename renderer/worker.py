@@ -1,6 +1,6 @@
 """The renderer's worker: Dramatiq actors that turn hints into completed parts. Wiring only.
 
-One process with a thread per core. It forks nothing itself; the press's zygote does, and each part is
+One process with a thread per core. It forks nothing itself; its zygote does, and each part is
 painted in a child with a memory limit, a CPU limit and a wall deadline.
 """
 
@@ -20,25 +20,27 @@ from runtime.broker import RENDER_QUEUE, make_broker, start_worker, stop_listeni
 import dramatiq
 
 import schema
-from renderer.fitness import Fitness
-from renderer.holding import Held, Holder, process_name
-from renderer.inputs import Inputs
 from renderer.painted import store_part
-from renderer.press import Died, Press, PressUnavailable, RenderRequest
-from renderer.requests import seconds_for
 from renderer.runs import input_hash, plan_runs
-from renderer.verdicts import LOSSES, result_of
-from renderer.workbench import Workbench, run_child
 from runtime.errors import ConfigurationError
 from runtime.lifecycle import StopSignal, announce_ready
 from runtime.logs import get_logger
 from runtime.nudge import Nudger
 from runtime.scratch import ScratchFolder
 from runtime.storage import Storage
+from worker.fitness import Fitness
+from worker.holding import Held, Holder, process_name
+from worker.inputs import Inputs
+from worker.outcomes import Died
+from worker.requests import RenderRequest, seconds_for
+from worker.verdicts import LOSSES, result_of
+from worker.workbench import Workbench, run_child
+from worker.zygote import Zygote, ZygoteUnavailable
 
 if TYPE_CHECKING:
     from runtime.settings import Settings
 
+PRELOAD: Final = 'renderer.paint:preload'
 #: in a run of records, how many may kill their child before the whole part is given up (policy partial)
 SKIPS_ALLOWED: Final = 10
 
@@ -58,13 +60,13 @@ class Worker:
         self.inputs = Inputs(self.storage, self.scratch / 'inputs')
         self.nudger = Nudger(settings)
         self.fitness = Fitness()
-        self.press = Press(scratch=self.scratch / 'press', on_broken=self.fitness.give_up)
+        self.zygote = Zygote(scratch=self.scratch / 'zygote', preload=PRELOAD, on_broken=self.fitness.give_up)
         self.holder = Holder(self.pool, settings, owner=self.owner)
         self.bench = Workbench(self.holder, self.nudger, self.fitness)
 
     def close(self) -> None:
         self.holder.close()
-        self.press.close()
+        self.zygote.close()
         self.pool.close()
         self._folder.remove()
 
@@ -87,7 +89,7 @@ class Worker:
 
     def _paint(self, held: Held) -> schema.Completion | None:
         claimed = held.claimed
-        hashed = input_hash(claimed.job_spec, claimed.part_spec, self.press.fingerprint)
+        hashed = input_hash(claimed.job_spec, claimed.part_spec, self.zygote.warmed['fingerprint'])
         source = claimed.job_spec['input']
         with (
             self.inputs.archive(source['key'], source['sha256']) as archive,
@@ -120,7 +122,9 @@ class Worker:
         skip: frozenset[int] = frozenset()
         while True:
             started = time.time()
-            outcome = run_child(held, self.press, self._request(held, archive, output, skip=skip, placeholders=partial))
+            outcome = run_child(
+                held, self.zygote, self._request(held, archive, output, skip=skip, placeholders=partial)
+            )
             if may_leave_out and isinstance(outcome, Died) and outcome.reason not in LOSSES:
                 item = item_at(claimed.job_spec, outcome.position)
                 if item is not None and may_skip(claimed.part_spec, skip, item):
@@ -172,8 +176,8 @@ def run_worker(settings: Settings) -> None:
     state = Worker(settings)
     state.fitness.watch(lambda: os.kill(os.getpid(), signal.SIGTERM))
     try:
-        state.press.fingerprint  # noqa: B018 wait for the zygote, and learn at once if it cannot start
-    except PressUnavailable as error:
+        state.zygote.warmed  # noqa: B018 wait for the zygote, and learn at once if it cannot start
+    except ZygoteUnavailable as error:
         state.close()
         raise ConfigurationError(f'this host cannot render: {error}') from error
     broker = make_broker(settings)

@@ -65,7 +65,7 @@ PROBLEM_TITLES: Final = {
     'child-died': 'A rendering process was killed',
     'lost-too-often': 'A part was lost too often',
     'storage-unavailable': 'The object storage was away for too long',
-    'press-unavailable': 'Rendering processes could not be started',
+    'zygote-unavailable': 'Rendering processes could not be started',
     'host-failed': 'A host lacked what it takes to work on a part',
     'deadline-exceeded': 'The job did not finish before its deadline',
     'input-missing': 'What the job was submitted with is gone',

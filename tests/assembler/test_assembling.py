@@ -20,8 +20,6 @@ from assembler.reconciler import Reconciler
 from assembler.relay import Relay
 from assembler.sweeper import Sweeper
 from assembler.worker import Assembler, start_assembling
-from renderer.press import Child
-from renderer.press import Press as RealPress
 from runtime.broker import make_broker
 from runtime.errors import ObjectExists, StorageUnavailable
 from runtime.nudge import Nudger
@@ -31,6 +29,8 @@ from schema import PartKey
 from tests.assembler.documents import attachment, document, outline, texts, write
 from tests.assembler.given import event_keys, part_at
 from tests.assembler.painted import PAGES, Press
+from worker.children import Child
+from worker.zygote import Zygote
 
 Conn = Connection[TupleRow]
 Start = Callable[..., Assembler]
@@ -247,16 +247,16 @@ def test_two_assemblers_at_once_make_one_result(
 @pytest.fixture
 def frozen_child(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     """Every child stops before it can do anything; each that has can be acquired."""
-    original = RealPress.start
+    original = Zygote.start
     stopped = threading.Semaphore(0)
 
-    def start_frozen(press: RealPress, request: Any) -> Child:
+    def start_frozen(press: Zygote, request: Any) -> Child:
         child = original(press, request)
         os.kill(child.pid, signal.SIGSTOP)
         stopped.release()
         return child
 
-    monkeypatch.setattr(RealPress, 'start', start_frozen)
+    monkeypatch.setattr(Zygote, 'start', start_frozen)
     return stopped
 
 
@@ -434,7 +434,7 @@ def test_an_assembler_whose_press_has_failed_takes_nothing_more(conn: Conn, pres
     unfit = threading.Event()
     assembler.fitness.watch(unfit.set)
 
-    assembler._press._post(lambda: 1 / 0)
+    assembler._zygote._post(lambda: 1 / 0)
 
     assert unfit.wait(30)
     assembler.work(key)

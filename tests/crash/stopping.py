@@ -47,20 +47,20 @@ def result_object(_: Any, __: Any, key: str, /, *___: Any, **____: Any) -> bool:
 
 #: name → (module, attribute path, when: (result, *args) → bool). The process stops *after* that call.
 POINTS: dict[str, tuple[str, str, Callable[..., bool]]] = {
-    'plan-claimed': ('renderer.holding', 'Holder._claim', kind_is('plan')),
-    'plan-completed': ('renderer.holding', 'Holder.complete', kind_is('plan')),
-    'paint-claimed': ('renderer.holding', 'Holder._claim', kind_is('paint')),
-    'paint-forked': ('renderer.press', 'Press.start', always),
+    'plan-claimed': ('worker.holding', 'Holder._claim', kind_is('plan')),
+    'plan-completed': ('worker.holding', 'Holder.complete', kind_is('plan')),
+    'paint-claimed': ('worker.holding', 'Holder._claim', kind_is('paint')),
+    'paint-forked': ('worker.zygote', 'Zygote.start', always),
     'paint-uploaded': ('renderer.worker', 'store_part', always),
-    'paint-completed': ('renderer.holding', 'Holder.complete', kind_is('paint')),
+    'paint-completed': ('worker.holding', 'Holder.complete', kind_is('paint')),
     'hint-sent': ('assembler.dispatcher', 'send_hint', always),
     'event-claimed': ('schema', 'claim_events', found_some),
     'advance-begun': ('schema', 'begin_advance', found_some),
     'batch-created': ('schema', 'create_batch', always),
-    'assemble-claimed': ('renderer.holding', 'Holder._claim', kind_is('assemble')),
-    'merge-forked': ('renderer.press', 'Press.start', always),
+    'assemble-claimed': ('worker.holding', 'Holder._claim', kind_is('assemble')),
+    'merge-forked': ('worker.zygote', 'Zygote.start', always),
     'result-uploaded': ('runtime.storage', 'Storage.put_new', result_object),
-    'assemble-completed': ('renderer.holding', 'Holder.complete', kind_is('assemble')),
+    'assemble-completed': ('worker.holding', 'Holder.complete', kind_is('assemble')),
     'job-completed': ('schema', 'complete_job', always),
 }
 

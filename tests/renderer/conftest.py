@@ -1,4 +1,4 @@
-"""A job to fill, in a folder of its own, and one press for the tests that need a running one."""
+"""A job to fill, in a folder of its own, and one zygote for the tests that need a running one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from renderer.press import Press
 from tests.renderer.bundles import Job, MakeJob
+from worker.zygote import Zygote
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def make_job(tmp_path: Path) -> MakeJob:
 
 
 @pytest.fixture(scope='session')
-def press(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Press]:
-    running = Press(scratch=tmp_path_factory.mktemp('press'))
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    running = Zygote(scratch=tmp_path_factory.mktemp('zygote'), preload='renderer.paint:preload')
     yield running
     running.close()

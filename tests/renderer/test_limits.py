@@ -1,4 +1,4 @@
-"""Documents that would take for ever or all memory, rendered in a real press."""
+"""Documents that would take for ever or all memory, rendered in a real zygote."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from typing import Any
 
 import pytest
 
-from renderer.press import Died, Painted, Press, Refused, RenderRequest
 from renderer.runs import fingerprint
 from tests.renderer.bundles import Job, MakeJob, invoice_files, invoice_records
 from tests.renderer.looks import looks
+from worker.outcomes import Died, Done, Refused
+from worker.requests import RenderRequest
+from worker.zygote import Zygote
 
 MIB = 1 << 20
 
 
-def paint_in(press: Press, job: Job, **how: Any) -> Any:
+def paint_in(zygote: Zygote, job: Job, **how: Any) -> Any:
     limits = {'memory_bytes': 400 * MIB, 'cpu_seconds': 20, 'wall_seconds': 30.0, 'placeholders': False}
     request = RenderRequest(
         archive=job.archive(), spec=job.spec, part=job.whole, output=job.folder / 'child.pdf', **{**limits, **how}
     )
-    outcome = press.start(request).wait(40)
+    outcome = zygote.start(request).wait(40)
     assert outcome is not None
     return outcome
 
 
-def test_a_child_paints_what_this_process_paints(press: Press, make_job: MakeJob):
+def test_a_child_paints_what_this_process_paints(zygote: Zygote, make_job: MakeJob):
     job = make_job(files=invoice_files()).template('invoice.html', invoice_records(3)).html('<img src=none.png>')
-    outcome = paint_in(press, job)
+    outcome = paint_in(zygote, job)
     result, pdf = job.paint()
-    assert isinstance(outcome, Painted)
+    assert isinstance(outcome, Done)
     assert (job.folder / 'child.pdf').read_bytes() == pdf
     timing = outcome.result.pop('timing')
     assert outcome.result == result
@@ -37,15 +39,15 @@ def test_a_child_paints_what_this_process_paints(press: Press, make_job: MakeJob
     assert 10 * MIB < timing['max_rss_bytes'] < 400 * MIB
 
 
-def test_a_refusal_comes_with_its_record(press: Press, make_job: MakeJob):
-    outcome = paint_in(press, make_job(files={'t.html': b'{{ n }}'}).template('t.html', [{'n': 1}, {}]))
+def test_a_refusal_comes_with_its_record(zygote: Zygote, make_job: MakeJob):
+    outcome = paint_in(zygote, make_job(files={'t.html': b'{{ n }}'}).template('t.html', [{'n': 1}, {}]))
     assert isinstance(outcome, Refused)
     assert (outcome.problem['type'], outcome.problem['record']) == ('urn:fanfold:record-field-missing', 1)
 
 
-def test_placeholders_and_skipped_items_go_through_the_press(press: Press, make_job: MakeJob):
+def test_placeholders_and_skipped_items_go_through_the_zygote(zygote: Zygote, make_job: MakeJob):
     job = make_job(files={'t.html': b'{{ n }}'}).template('t.html', [{'n': 'one'}, {}, {'n': 'three'}])
-    outcome = paint_in(press, job, placeholders=True, skip=frozenset({0}))
+    outcome = paint_in(zygote, job, placeholders=True, skip=frozenset({0}))
     assert [(entry['document'], entry['record']) for entry in outcome.result['missing']] == [(0, 0), (0, 1)]
     texts = [page['text'] for page in looks((job.folder / 'child.pdf').read_bytes())]
     assert [text.splitlines()[0] for text in texts] == [
@@ -61,9 +63,9 @@ ENDLESS = b'{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}
     [({'cpu_seconds': 1}, 'cpu-limit'), ({'wall_seconds': 0.5}, 'wall-limit')],
     ids=['cpu', 'wall'],
 )
-def test_an_endless_template_meets_its_limit(press: Press, make_job: MakeJob, limits: dict[str, Any], reason: str):
+def test_an_endless_template_meets_its_limit(zygote: Zygote, make_job: MakeJob, limits: dict[str, Any], reason: str):
     files = {'t.html': b'{% if n == 1 %}' + ENDLESS + b'{% endif %}{{ n }}'}
-    outcome = paint_in(press, make_job(files=files).template('t.html', [{'n': 0}, {'n': 1}]), **limits)
+    outcome = paint_in(zygote, make_job(files=files).template('t.html', [{'n': 0}, {'n': 1}]), **limits)
     assert isinstance(outcome, Died)
     assert (outcome.reason, outcome.position) == (reason, (0, 1))
 
@@ -77,16 +79,16 @@ def test_an_endless_template_meets_its_limit(press: Press, make_job: MakeJob, li
     ],
     ids=['string', 'page', 'doubling'],
 )
-def test_a_document_that_takes_all_memory_meets_its_limit(press: Press, make_job: MakeJob, template: bytes):
+def test_a_document_that_takes_all_memory_meets_its_limit(zygote: Zygote, make_job: MakeJob, template: bytes):
     job = make_job(files={'t.html': template}).template('t.html', [{}])
-    outcome = paint_in(press, job, memory_bytes=40 * MIB)
+    outcome = paint_in(zygote, job, memory_bytes=40 * MIB)
     assert isinstance(outcome, Died)
     assert (outcome.reason, outcome.position) == ('memory-limit', (0, 0))
 
 
-def test_the_press_goes_on_after_all_that(press: Press, make_job: MakeJob):
-    assert isinstance(paint_in(press, make_job().html('<p>still here')), Painted)
+def test_the_zygote_goes_on_after_all_that(zygote: Zygote, make_job: MakeJob):
+    assert isinstance(paint_in(zygote, make_job().html('<p>still here')), Done)
 
 
-def test_the_zygote_knows_the_fonts_of_this_host(press: Press):
-    assert press.fingerprint == fingerprint()
+def test_the_zygote_knows_the_fonts_of_this_host(zygote: Zygote):
+    assert zygote.warmed['fingerprint'] == fingerprint()

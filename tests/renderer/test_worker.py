@@ -18,7 +18,6 @@ from uuid6 import uuid7
 
 import schema
 from assembler.relay import Relay
-from renderer.fitness import FAILURES_IN_A_ROW
 from renderer.worker import Worker
 from runtime.nudge import Nudger
 from runtime.settings import Settings
@@ -26,6 +25,7 @@ from runtime.storage import Storage, sha256_of
 from schema import PartKey
 from tests.assembler.given import part_at, submitted
 from tests.renderer.bundles import Job, MakeJob
+from worker.fitness import FAILURES_IN_A_ROW
 
 Start = Callable[..., Worker]
 Submit = Callable[..., PartKey]
@@ -113,13 +113,13 @@ def test_a_host_that_fails_charges_losses_and_is_unfit_after_some_in_a_row(
     assert part.failure['type'] == 'urn:fanfold:host-failed'
 
 
-@pytest.mark.parametrize('folder', ['', 'press/press-*', 'inputs'])
+@pytest.mark.parametrize('folder', ['', 'zygote/zygote-*', 'inputs'])
 def test_a_scratch_folder_that_is_gone_is_a_loss(
     conn: Connection[Any], start: Start, submit: Submit, make_job: MakeJob, folder: str
 ) -> None:
     key = submit(make_job().html('<p>text'))
     worker = start()
-    assert worker.press.fingerprint
+    assert worker.zygote.warmed
     for path in worker.scratch.glob(folder) if folder else [worker.scratch]:
         shutil.rmtree(path)
 
@@ -166,7 +166,7 @@ def test_a_job_that_runs_out_of_time_names_the_document_that_took_it(
     template = b'{% if n == 2 %}' + ENDLESS + b'{% endif %}{{ n }}'
     job = make_job(files={'t.html': template}).template('t.html', [{'n': n} for n in range(4)])
     worker = start()
-    assert worker.press.fingerprint
+    assert worker.zygote.warmed
     key = submit(job, time_limit=timedelta(seconds=5))
 
     worker.work(key)
@@ -223,17 +223,17 @@ UNFIT = """
 import renderer.worker
 from runtime.settings import load_settings
 
-class Press(renderer.worker.Press):
+class Zygote(renderer.worker.Zygote):
     def __init__(self, **how):
         super().__init__(**how)
         renderer.worker.announce_ready = lambda: self._post(lambda: 1 / 0)
 
-renderer.worker.Press = Press
+renderer.worker.Zygote = Zygote
 renderer.worker.run_worker(load_settings())
 """
 
 
-def test_a_worker_whose_press_fails_drains_and_exits_with_status_1(settings: Settings, tmp_path: Path) -> None:
+def test_a_worker_whose_zygote_fails_drains_and_exits_with_status_1(settings: Settings, tmp_path: Path) -> None:
     environment = {
         'PATH': '/usr/bin:/bin',
         'FANFOLD_DATABASE_URL': settings.database_url,

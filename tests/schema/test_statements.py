@@ -72,7 +72,7 @@ def test_only_the_schema_speaks_to_postgres() -> None:
     root = Path(str(files('schema'))).parent
     others = [
         path
-        for package in ('api', 'assembler', 'fanfold', 'renderer', 'runtime')
+        for package in ('api', 'assembler', 'fanfold', 'renderer', 'runtime', 'worker')
         for path in (root / package).rglob('*.py')
         if re.search(r'^(import|from) psycopg', path.read_text('utf-8'), re.MULTILINE)
     ]

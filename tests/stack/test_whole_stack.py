@@ -25,7 +25,7 @@ SERVERS = {'postgres', 'valkey', 'objects'}
 def whole_stack() -> Iterator[RunningStack]:
     """Two workers, in a working directory whose folders have the names of our packages."""
     with open_folder() as folder, stack_starter(folder) as start:
-        for name in ('runtime', 'schema', 'renderer'):
+        for name in ('runtime', 'schema', 'renderer', 'worker'):
             (folder / name).mkdir()
             (folder / name / '__init__.py').write_text('raise SystemExit("the wrong package")')
         stack = start('--port', '0', '--workers', '2', '--threads', '1', cwd=folder)

@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import schema
-from renderer.verdicts import Verdict, verdict_of
 from runtime.errors import Problem
 from runtime.logs import get_logger
+from worker.verdicts import Verdict, verdict_of
 
 if TYPE_CHECKING:
-    from renderer.fitness import Fitness
-    from renderer.holding import Held, Holder
-    from renderer.outcomes import ChildOutcome
-    from renderer.press import Press
-    from renderer.requests import ChildRequest, Request
     from runtime.nudge import Nudger
+    from worker.fitness import Fitness
+    from worker.holding import Held, Holder
+    from worker.outcomes import ChildOutcome
+    from worker.requests import ChildRequest, Request
+    from worker.zygote import Zygote
 
 log = get_logger(__name__)
 
@@ -77,9 +77,9 @@ class Workbench:
                 log.exception('failure not recorded; the lease will expire')
 
 
-def run_child(held: Held, press: Press, request: ChildRequest | Request) -> ChildOutcome:
-    """Have a child serve the request, and killed once the part is no longer ours. Raises PressUnavailable, OSError."""
-    child = press.start(request)
+def run_child(held: Held, zygote: Zygote, request: ChildRequest | Request) -> ChildOutcome:
+    """Have a child serve the request, and killed once the part is no longer ours. Raises ZygoteUnavailable, OSError."""
+    child = zygote.start(request)
     held.on_lost = child.kill
     if held.gone:
         child.kill('draining' if held.draining.is_set() else 'lease-lost')

@@ -1,4 +1,4 @@
-"""A child of the press, as whoever started it sees it."""
+"""A child of the zygote, as whoever started it sees it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Literal
 
-from renderer.child import LOG_FILE
-from renderer.outcomes import ChildOutcome, Died, Ending
+from worker.child import LOG_FILE
+from worker.outcomes import ChildOutcome, Died, Ending
 
 if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-    from renderer.press import Press
-    from renderer.requests import ChildRequest
+    from worker.requests import ChildRequest
+    from worker.zygote import Zygote
 
 Reason = Literal['lease-lost', 'wall-limit', 'memory-limit', 'draining', 'deadline']
 
-BROKEN: Final = 'the press has failed'
-#: how often who waits for a child looks whether the press still lives
+BROKEN: Final = 'the zygote has failed'
+#: how often who waits for a child looks whether the zygote still lives
 LOOK_SECONDS: Final = 1.0
 #: what a child prints that goes to the log, from its end
 LOGGED_BYTES: Final = 4_096
@@ -31,8 +31,8 @@ LOGGED_BYTES: Final = 4_096
 class Child:
     """One request being served. Thread-safe."""
 
-    def __init__(self, press: Press, number: int, request: ChildRequest, folder: Path) -> None:
-        self._press = press
+    def __init__(self, zygote: Zygote, number: int, request: ChildRequest, folder: Path) -> None:
+        self._zygote = zygote
         self._number = number
         self._request = request
         self._folder = folder
@@ -52,14 +52,14 @@ class Child:
 
     def kill(self, reason: Reason) -> None:
         """Kill the child with all it may have started. The first reason given is the one it died of."""
-        self._press._kill(self, reason)
+        self._zygote._kill(self, reason)
 
     def wait(self, timeout: float | None = None) -> ChildOutcome | None:
         """How the child ended; None if it has not within the timeout."""
         give_up = math.inf if timeout is None else time.monotonic() + timeout
         while not self._ended.wait(max(0.0, min(LOOK_SECONDS, give_up - time.monotonic()))):
-            if not self._press._thread.is_alive() and not self._ended.is_set():
-                return Died(reason='press-died', signal=None, position=self.position, detail=BROKEN, max_rss=0)
+            if not self._zygote._thread.is_alive() and not self._ended.is_set():
+                return Died(reason='zygote-died', signal=None, position=self.position, detail=BROKEN, max_rss=0)
             if time.monotonic() >= give_up:
                 return None
         return self._outcome

@@ -1,4 +1,4 @@
-"""Functions that a press runs in its children, for tests: each ends, or does not end, in its own way."""
+"""Functions that a zygote runs in its children, for tests: each ends, or does not end, in its own way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fail_to_warm(may_render: bool) -> dict[str, Any]:
 
 
 def warm_once(may_render: bool) -> dict[str, Any]:
-    """The zygotes of a press share their folder for temporary files."""
+    """The processes of a zygote share their folder for temporary files."""
     Path(os.environ['TMPDIR'], 'warmed').touch(exist_ok=False)
     return warm(may_render)
 

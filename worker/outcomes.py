@@ -18,7 +18,7 @@ NEAR_LIMIT: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Painted:
+class Done:
     """The child did what it was asked to."""
 
     result: dict[str, Any]
@@ -38,7 +38,7 @@ class Died:
     """The child ended without a result.
 
     `reason` is that of a kill (lease-lost, draining, deadline, wall-limit, memory-limit), a limit it ran into
-    (memory-limit, cpu-limit), host (no space, no descriptors, …), press-died, killed (from outside, by `signal`) or
+    (memory-limit, cpu-limit), host (no space, no descriptors, …), zygote-died, killed (from outside, by `signal`) or
     crashed.
     """
 
@@ -49,7 +49,7 @@ class Died:
     max_rss: int
 
 
-ChildOutcome = Painted | Refused | Died
+ChildOutcome = Done | Refused | Died
 
 
 class _Limits(Protocol):
@@ -78,7 +78,7 @@ def judge(ending: Ending, *, position: Position, output: Path | None, printed: s
     """What a last word says counts, even if a kill came after it."""
     word = ending.last_word or {}
     if 'done' in word:
-        return Painted(result=word['done'], output=output)
+        return Done(result=word['done'], output=output)
     if 'refused' in word:
         return Refused(problem=word['refused'], position=position)
     number = -ending.exit_code if ending.exit_code is not None and ending.exit_code < 0 else None
@@ -101,7 +101,7 @@ def _reason(ending: Ending, word: dict[str, Any], number: int | None, printed: s
     if 'died' in word:
         return word['died'], word.get('detail') or texts[word['died']]
     if ending.error is not None:
-        return 'press-died', ending.error
+        return 'zygote-died', ending.error
     if number == signal.SIGXCPU:
         return 'cpu-limit', f'it needed more than {limits.cpu_seconds:g} s of CPU time'
     if number in ALLOCATION_SIGNALS and _ran_out(ending, printed):

@@ -3,7 +3,7 @@
 the content of the job is at fault           attempt, permanent
 the input archive is not there               attempt (another try may find it)
 a limit, a crash, an error of our own        attempt
-a kill, the press, the host, the storage     loss
+a kill, the zygote, the host, the storage    loss
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
 
-from renderer.outcomes import ChildOutcome, Died, Painted, Position, Refused
-from renderer.press import PressUnavailable
-from renderer.requests import LAST_WORDS_SECONDS
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
+from worker.outcomes import ChildOutcome, Died, Done, Position, Refused
+from worker.requests import LAST_WORDS_SECONDS
+from worker.zygote import ZygoteUnavailable
 
 #: ways to die that happened to a part, not by it
-LOSSES: Final = frozenset({'press-died', 'lease-lost', 'draining', 'deadline', 'host'})
+LOSSES: Final = frozenset({'zygote-died', 'lease-lost', 'draining', 'deadline', 'host'})
 #: the next try waits until the job has failed, which comes a moment after its last child was ended
 AFTER_DEADLINE: Final = timedelta(seconds=2 * LAST_WORDS_SECONDS)
 LIMITS: Final = frozenset({'memory-limit', 'cpu-limit', 'wall-limit'})
@@ -50,7 +50,7 @@ class Interrupted(Exception):
 def result_of(outcome: ChildOutcome) -> dict[str, Any]:
     """What the child made. Raises Refusal, Interrupted."""
     match outcome:
-        case Painted(result=result):
+        case Done(result=result):
             return result
         case Refused(problem=problem):
             raise Refusal(Problem.from_json(problem))
@@ -82,8 +82,8 @@ def verdict_of(error: Exception) -> Verdict:
             return Verdict(
                 problem=Problem(name='input-missing', detail=f'there is no object {error}'), charge='attempt'
             )
-        case PressUnavailable():
-            return Verdict(problem=Problem(name='press-unavailable', detail=str(error)), charge='loss')
+        case ZygoteUnavailable():
+            return Verdict(problem=Problem(name='zygote-unavailable', detail=str(error)), charge='loss')
         case Retryable() | ObjectCorrupt():
             return Verdict(problem=Problem(name='storage-unavailable', detail=str(error)), charge='loss')
         case OSError() | MemoryError():  # a part's own files are opened in children only

@@ -1,9 +1,10 @@
-"""The process that forks: warm, with one thread, started by exec as `python -m renderer.zygote`.
+"""The process that forks: warm, with one thread, started by exec as `python -m worker.zygote_main`.
 
-The press sends `{"start": number, "folder": …}` with the child's channel, and `{"kill": number}`; the zygote
-answers `{"ready": …}` once, then `{"started": number, "pid": …}` and `{"ended": number, …}`. It alone reaps its
-children, so a number always means the child it was given to. When the press's end closes, all children are
-killed and the zygote leaves; when the zygote dies, the kernel kills its children.
+Its owner (`worker.zygote`) sends `{"start": number, "folder": …}` with the child's channel, and
+`{"kill": number}`; the answers are `{"ready": …}` once, then `{"started": number, "pid": …}` and
+`{"ended": number, …}`. This process alone reaps its children, so a number always means the child it was given
+to. When the owner's end closes, all children are killed and the process leaves; when it dies, the kernel kills
+its children.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from renderer.child import die_with, leave_network, load, run_child
+from worker.child import die_with, leave_network, load, run_child
 
 LONGEST_MESSAGE: Final = 65_536
 COLD: Final = '--cold'
@@ -33,7 +34,7 @@ class _Forked:
     pidfd: int
 
 
-class Zygote:
+class Forker:
     """Forks children on request and says how they ended."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -122,7 +123,7 @@ def threads() -> int:
 
 
 def main() -> NoReturn:
-    """`python -m renderer.zygote <control fd> <parent pid> <entry to warm up with>`"""
+    """`python -m worker.zygote_main <control fd> <parent pid> <entry to warm up with>`"""
     descriptor, parent, preload, *rest = sys.argv[1:]
     if COLD not in rest:
         leave_network()  # nothing that is loaded asks for it, and what should not ask gets no answer
@@ -134,11 +135,11 @@ def main() -> NoReturn:
             raise SystemExit('the zygote has more than one thread, so it cannot fork')
         # some versions of Pango start a thread once they have laid text out: begin again without that
         os.set_inheritable(control.detach(), True)
-        os.execv(sys.executable, [sys.executable, '-P', '-m', 'renderer.zygote', descriptor, parent, preload, COLD])
+        os.execv(sys.executable, [sys.executable, '-P', '-m', 'worker.zygote_main', descriptor, parent, preload, COLD])
     gc.collect()
     gc.freeze()
     control.send(json.dumps({'ready': warmed}).encode())
-    Zygote(control).run()
+    Forker(control).run()
 
 
 if __name__ == '__main__':

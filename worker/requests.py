@@ -1,4 +1,4 @@
-"""What a press can be asked for."""
+"""What a zygote can be asked for."""
 
 from __future__ import annotations
 

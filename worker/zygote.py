@@ -1,10 +1,10 @@
-"""The press: runs functions in forked children that may be killed, and says how each of them ended.
+"""The zygote as its owner sees it: runs functions in forked children that may be killed, and says how each ended.
 
-A Press belongs to one worker process and owns a zygote, which it starts again should it die. One thread of
-the press talks to the zygote and to all children, and kills those that are past their wall deadline, which
-begins anew with each position a child reports. A zygote that leaves an order unanswered is killed, and takes
-its children along. Each child has a folder of its own, which the press removes when the child has ended,
-however it ended. Nothing outlives the process that owns the press, not even after SIGKILL.
+A Zygote belongs to one worker process and owns the process that forks (`zygote_main`), which it starts again
+should it die. One thread talks to that process and to all children, and kills those that are past their wall
+deadline, which begins anew with each position a child reports. A forking process that leaves an order unanswered
+is killed, and takes its children along. Each child has a folder of its own, which is removed when the child has
+ended, however it ended. Nothing outlives the owner, not even after SIGKILL.
 """
 
 from __future__ import annotations
@@ -24,50 +24,45 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from renderer.child import REQUEST_FILE
-from renderer.children import BROKEN, LOOK_SECONDS, Child, Reason
-from renderer.environment import environment
-from renderer.outcomes import ChildOutcome, Died, Painted, Refused, judge
-from renderer.requests import ChildRequest, Limits, RenderRequest, Request
 from runtime.errors import Retryable
 from runtime.logs import get_logger
 from runtime.scratch import ScratchFolder
+from worker.child import REQUEST_FILE
+from worker.children import BROKEN, LOOK_SECONDS, Child, Reason
+from worker.environment import environment
+from worker.outcomes import judge
+from worker.requests import ChildRequest, Request
 
-__all__ = [
-    'Child', 'ChildOutcome', 'ChildRequest', 'Died', 'Limits', 'Painted', 'Press', 'PressUnavailable', 'Reason',
-    'Refused', 'RenderRequest',
-]  # fmt: skip
-
-#: how long `start` waits for a zygote
+#: how long `start` waits for the forking process
 START_PATIENCE_SECONDS: Final = 60.0
 STOP_PATIENCE_SECONDS: Final = 5.0
-#: a zygote that has not answered an order for so long is stuck
+#: a forking process that has not answered an order for so long is stuck
 ANSWER_PATIENCE_SECONDS: Final = 5.0
-#: a press whose zygote does not start so many times in a row is broken
+#: a zygote that does not start so many times in a row is broken
 STARTS_TRIED: Final = 2
 NOT_STARTED: Final = 'the zygote did not start; what it printed says why'
 log = get_logger(__name__)
 
 
-class PressUnavailable(Retryable):
-    """No zygote could be started, or the press is closed."""
+class ZygoteUnavailable(Retryable):
+    """The forking process could not be started, or the zygote is closed."""
 
 
-class Press:
-    """Starts children. `preload` is called in the zygote before it forks anything. Thread-safe.
+class Zygote:
+    """Starts children. `preload` (module:function) is called before anything is forked. Thread-safe.
 
-    `on_broken` is told why, in the press's thread, when the press cannot start children and will not recover.
+    `on_broken` is told why, in the zygote's thread, when it cannot start children and will not recover.
     """
 
     def __init__(
         self,
         *,
         scratch: Path,
-        preload: str = 'renderer.paint:preload',
+        preload: str,
         on_broken: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._on_broken = on_broken
-        self._scratch = ScratchFolder(scratch, prefix='press-')
+        self._scratch = ScratchFolder(scratch, prefix='zygote-')
         self._folder = self._scratch.path
         self._preload = preload
         self._numbers = 0
@@ -85,11 +80,11 @@ class Press:
         self._waiting: deque[Child] = deque()
         self._running: dict[int, Child] = {}
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name='press', daemon=True)
+        self._thread = threading.Thread(target=self._run, name='zygote', daemon=True)
         self._thread.start()
 
     def start(self, request: ChildRequest | Request) -> Child:
-        """Fork a child for the request. Raises PressUnavailable, and OSError where the host has no space for it."""
+        """Fork a child for the request. Raises ZygoteUnavailable, and OSError where the host has no space for it."""
         if not isinstance(request, ChildRequest):
             request = request.child_request()
         with self._lock:
@@ -101,7 +96,7 @@ class Press:
         except FileNotFoundError as error:
             if self._thread.is_alive():
                 raise  # somebody removed the scratch folder
-            raise PressUnavailable('the press is closed') from error
+            raise ZygoteUnavailable('the zygote is closed') from error
         limits = {'memory_bytes': request.limits.memory_bytes, 'cpu_seconds': request.limits.cpu_seconds}
         (folder / REQUEST_FILE).write_text(json.dumps({'entry': request.entry, 'payload': request.payload, **limits}))
         child = Child(self, number, request, folder)
@@ -109,23 +104,23 @@ class Press:
         give_up = time.monotonic() + START_PATIENCE_SECONDS
         while not child._started.wait(LOOK_SECONDS if self._thread.is_alive() else 0):
             if not self._thread.is_alive() and not child._started.is_set():
-                raise PressUnavailable(BROKEN)
+                raise ZygoteUnavailable(BROKEN)
             if time.monotonic() > give_up:
                 child.kill('draining')
-                raise PressUnavailable('the zygote did not answer')
+                raise ZygoteUnavailable('the zygote did not answer')
         if child._unavailable is not None:
-            raise PressUnavailable(child._unavailable)
+            raise ZygoteUnavailable(child._unavailable)
         return child
 
     @property
-    def fingerprint(self) -> str:
-        """`renderer.runs.fingerprint()` as the zygote computed it. Raises PressUnavailable."""
+    def warmed(self) -> dict[str, Any]:
+        """What `preload` returned, once it has. Raises ZygoteUnavailable."""
         give_up = time.monotonic() + START_PATIENCE_SECONDS
         while not self._ready.wait(0.05):
             failed = self._failed_starts > 0 and self._process is None
             if failed or not self._thread.is_alive() or time.monotonic() > give_up:
-                raise PressUnavailable(NOT_STARTED)
-        return str(self._warmed['fingerprint'])
+                raise ZygoteUnavailable(NOT_STARTED)
+        return self._warmed
 
     def close(self) -> None:
         """Kill all children and the zygote, and remove all folders."""
@@ -158,7 +153,7 @@ class Press:
         with contextlib.suppress(OSError):  # closed
             os.eventfd_write(self._wake, 1)
 
-    # what follows runs in the press's own thread
+    # what follows runs in the zygote's own thread
 
     def _run(self) -> None:
         try:
@@ -168,7 +163,7 @@ class Press:
                     key.data()
                 self._keep_deadlines()
         except Exception as error:
-            log.exception('the press failed')
+            log.exception('the zygote failed')
             self._on_broken(f'{BROKEN}: {type(error).__name__}: {error}')
         finally:
             self._stop()
@@ -208,12 +203,20 @@ class Press:
             self._begin()
 
     def _spawn(self) -> None:
-        # in this thread, which lives as long as the press: the zygote dies with the thread that started it
+        # in this thread, which lives as long as the zygote: the process dies with the thread that started it
         self._spawned_at = time.monotonic()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(ANSWER_PATIENCE_SECONDS)  # a stuck zygote's socket fills up
         self._selector.register(self._control, selectors.EVENT_READ, self._hear)
-        command = [sys.executable, '-P', '-m', 'renderer.zygote', str(theirs.fileno()), str(os.getpid()), self._preload]
+        command = [
+            sys.executable,
+            '-P',
+            '-m',
+            'worker.zygote_main',
+            str(theirs.fileno()),
+            str(os.getpid()),
+            self._preload,
+        ]
         with theirs:
             self._process = subprocess.Popen(
                 command,
@@ -372,7 +375,7 @@ class Press:
     def _stop(self) -> None:
         self._dismiss()
         for child in [*self._running.values(), *self._waiting]:
-            child._unavailable = 'the press is closed'
-            child._ending.error = 'the press was closed'
+            child._unavailable = 'the zygote is closed'
+            child._ending.error = 'the zygote was closed'
             self._finish(child)
         self._selector.close()

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from renderer.outcomes import Died, Painted, Position, Refused
-from renderer.press import PressUnavailable
-from renderer.requests import LAST_WORDS_SECONDS, seconds_for
-from renderer.verdicts import Interrupted, result_of, verdict_of, verdict_of_death
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, StorageUnavailable
+from worker.outcomes import Died, Done, Position, Refused
+from worker.requests import LAST_WORDS_SECONDS, seconds_for
+from worker.verdicts import Interrupted, result_of, verdict_of, verdict_of_death
+from worker.zygote import ZygoteUnavailable
 
 SYNTAX = Problem(name='template-syntax', detail='line 3')
 
@@ -24,7 +24,7 @@ SYNTAX = Problem(name='template-syntax', detail='line 3')
         (ObjectMissing('jobs/x/input.zip'), 'input-missing', 'attempt', False),
         (ObjectCorrupt('k'), 'storage-unavailable', 'loss', False),
         (StorageUnavailable('k'), 'storage-unavailable', 'loss', False),
-        (PressUnavailable('no zygote'), 'press-unavailable', 'loss', False),
+        (ZygoteUnavailable('no zygote'), 'zygote-unavailable', 'loss', False),
         (OSError(errno.ENOSPC, 'full'), 'host-failed', 'loss', False),
         (FileNotFoundError(errno.ENOENT, 'gone'), 'host-failed', 'loss', False),
         (ValueError('odd'), 'internal-error', 'attempt', False),
@@ -46,7 +46,7 @@ def test_an_error_is_charged_to_who_is_at_fault(error: Exception, name: str, cha
         ('crashed', 'child-died', 'attempt'),
         ('killed', 'child-died', 'attempt'),
         ('host', 'host-failed', 'loss'),
-        ('press-died', 'child-died', 'loss'),
+        ('zygote-died', 'child-died', 'loss'),
         ('draining', 'child-died', 'loss'),
         ('lease-lost', 'child-died', 'loss'),
         ('deadline', 'child-died', 'loss'),
@@ -83,6 +83,6 @@ def test_a_child_ends_before_the_deadline_of_its_job(left: float, seconds: float
 
 def test_a_result_is_handed_on_and_a_refusal_is_raised():
     result: dict[str, Any] = {'pages': 1}
-    assert result_of(Painted(result=result, output=None)) is result
+    assert result_of(Done(result=result, output=None)) is result
     with pytest.raises(Refusal, match='line 3'):
         result_of(Refused(problem=SYNTAX.to_json(), position=None))

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from renderer.faults import is_of_host
 from runtime.errors import Refusal
+from worker.faults import is_of_host
 
 REQUEST_FILE: Final = 'request.json'
 LOG_FILE: Final = 'log'
@@ -115,7 +115,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def _redirect(folder: Path) -> None:
-    """Nothing to read; what is printed goes to a file that the press reads when the child has ended."""
+    """Nothing to read; what is printed goes to a file that the zygote's owner reads when the child has ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     nothing = os.open(os.devnull, os.O_RDONLY)
