@@ -1,0 +1,40 @@
+"""Calls in a fresh process each, forked from a single-threaded server that has WeasyPrint imported."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Final, TypeVar
+
+CONTEXT: Final = multiprocessing.get_context('forkserver')
+CONTEXT.set_forkserver_preload(['weasyprint'])
+
+Result = TypeVar('Result')
+
+
+def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result:
+    """What the function returns or raises."""
+    receiver, sender = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_call, args=(sender, function, arguments))
+    process.start()
+    sender.close()
+    with receiver:
+        try:
+            outcome, value = receiver.recv()
+        except EOFError:
+            outcome, value = 'died', None
+    process.join()
+    if outcome == 'raised':
+        raise value
+    assert outcome == 'returned', f'the process ended with {process.exitcode} and without a word'
+    return value
+
+
+def _call(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        outcome = 'returned', function(*arguments)
+    except Exception as error:
+        error.__cause__ = error.__context__ = None
+        outcome = 'raised', error
+    sender.send(outcome)
