@@ -136,7 +136,7 @@ class Zygote:
 
     def _kill(self, child: Child, reason: Reason) -> None:
         def kill() -> None:
-            if child._ended.is_set():
+            if child not in self._waiting and child._number not in self._running:
                 return
             child._ending.killed_for = child._ending.killed_for or reason
             if child in self._waiting:
@@ -355,22 +355,30 @@ class Zygote:
                         self._move_deadline(child)
                 else:
                     child._ending.last_word = said
+                    if 'done' in said:  # whoever waits for it need not wait for its exit
+                        self._settle(child)
 
     def _finish(self, child: Child) -> None:
-        """Settle how a child ended and clear up after it."""
+        """A child is gone: clear up after it."""
         self._running.pop(child._number, None)
         if child._channel is not None:
             self._selector.unregister(child._channel)
             child._channel.close()
             child._channel = None
-        printed = child.printed()
-        outcome = judge(child._ending, position=child.position, output=child._request.output, printed=printed)
-        if printed:
+        if printed := child.printed():
             child._context.run(log.warning, 'output of a child', pid=child.pid, text=printed)
+        self._settle(child)
         shutil.rmtree(child._folder, ignore_errors=True)
-        child._outcome = outcome
-        child._ended.set()
-        child._started.set()
+
+    def _settle(self, child: Child) -> None:
+        """Say how a child ended, once."""
+        if not child._ended.is_set():
+            printed = child.printed()
+            child._outcome = judge(
+                child._ending, position=child.position, output=child._request.output, printed=printed
+            )
+            child._ended.set()
+            child._started.set()
 
     def _stop(self) -> None:
         self._dismiss()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from runtime.errors import Problem, Refusal
@@ -128,6 +129,12 @@ def crash(payload: dict[str, Any], report: Report) -> dict[str, Any]:
 
 def die_of(payload: dict[str, Any], report: Report) -> dict[str, Any]:
     os.kill(os.getpid(), payload['signal'])
+    return {}
+
+
+def linger(payload: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Done with the work, but not with leaving."""
+    sys.stdout = SimpleNamespace(flush=signal.pause)
     return {}
 
 

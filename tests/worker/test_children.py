@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import socket
 import subprocess
@@ -121,6 +122,14 @@ def test_a_removed_scratch_folder_is_told_from_a_crash(bare: Zygote, tmp_path: P
     assert ended(bare.start(request('lose_the_scratch_folder', path=str(tmp_path / 'gone')))).reason == 'host'
 
 
+def test_a_result_is_not_kept_waiting_by_the_exit_which_has_its_limit_too(bare: Zygote):
+    child = bare.start(request('linger', wall=1))
+    assert isinstance(ended(child), Done)
+    wait_until(lambda: child.pid != 0)
+    assert os.getpgid(child.pid) == child.pid, 'it is still there'
+    wait_until_gone(child.pid)
+
+
 @pytest.mark.parametrize('reason', ['lease-lost', 'draining', 'memory-limit'])
 def test_a_kill_gives_its_reason(bare: Zygote, reason: Any):
     child = bare.start(request('wait_for_ever'))
@@ -180,7 +189,7 @@ def test_temporary_files_of_a_child_are_removed(bare: Zygote, stay: bool):
         assert list(bare._folder.glob('*/*/left'))
         child.kill('draining')
     ended(child)
-    assert list(bare._folder.iterdir()) == [bare._folder / 'lock']
+    wait_until(lambda: list(bare._folder.iterdir()) == [bare._folder / 'lock'])
 
 
 def test_siblings_outlive_a_death(bare: Zygote):
