@@ -36,6 +36,18 @@ def too_large(limit: int) -> ApiProblem:
     )
 
 
+def refuse_encoded(encoding: str) -> None:
+    """Bodies are taken as they are: what a compressed one unpacks to is nothing that a limit on its size holds for."""
+    if encoding.strip().lower() not in {'', 'identity'}:
+        raise ApiProblem(
+            'unsupported-media-type',
+            f'the body is encoded ({encoding[:50]!r}); send it as it is, without Content-Encoding',
+            headers={'Accept-Encoding': 'identity'},  # RFC 9110, 12.5.3: what would have been taken
+            header='Content-Encoding',
+            valid=['identity'],
+        )
+
+
 async def receive_body(request: Request, *, limit: int, folder: Path | None = None) -> IO[bytes]:
     """The body, at its beginning. Raises ApiProblem when it is larger than `limit` bytes."""
     stream = request.stream()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,7 +16,10 @@ from runtime.logs import get_logger
 if TYPE_CHECKING:
     from assembler.dispatcher import Dispatcher
     from assembler.reconciler import Reconciler
+    from assembler.relay import Relay
     from assembler.sweeper import Sweeper
+
+OUTCOMES: Final = ('completed', 'failed', 'cancelled')
 
 log = get_logger(__name__)
 
@@ -28,17 +31,24 @@ class AssemblerMetrics(Collector):
         self,
         pool: schema.Pool,
         *,
+        relay: Relay | None,
         dispatcher: Dispatcher | None,
         reconciler: Reconciler | None,
         sweeper: Sweeper | None,
     ) -> None:
         self._pool = pool
+        self._relay = relay
         self._dispatcher = dispatcher
         self._reconciler = reconciler
         self._sweeper = sweeper
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_the_database()
+        if self._relay:
+            ended = CounterMetricFamily('fanfold_jobs_ended', 'Jobs that came to an end', labels=['outcome'])
+            for outcome in OUTCOMES:
+                ended.add_metric([outcome], self._relay.ended[outcome])
+            yield ended
         if self._dispatcher:
             hints = CounterMetricFamily('fanfold_hints_sent', 'Hints sent to workers', labels=['kind'])
             for kind, count in self._dispatcher.dispatched.items():

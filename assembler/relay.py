@@ -13,6 +13,7 @@ marked sent and kept until they are pruned.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,8 @@ class Relay:
     def __init__(self, pool: schema.Pool, nudger: Nudger) -> None:
         self._pool = pool
         self._nudger = nudger
+        #: jobs whose end was handled here, by outcome
+        self.ended: Counter[str] = Counter()
 
     def tick(self) -> bool:
         """Handle the events that wait; whether there may be more. Raises schema.Unavailable."""
@@ -59,6 +62,7 @@ class Relay:
     def _handle(self, event: schema.Event) -> None:
         if event.type != 'batch-completed':
             schema.transact(self._pool, schema.mark_sent, event.id)
+            self.ended[event.type.removeprefix('job-')] += 1
             log.info(event.type)
             return
         if event.attempts > ADVANCE_TRIES:

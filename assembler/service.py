@@ -139,7 +139,11 @@ class Service:
 
     def serve_metrics(self, port: int, *, host: str = METRICS_HOST) -> None:
         metrics = AssemblerMetrics(
-            self.pool, dispatcher=self._dispatcher, reconciler=self._reconciler, sweeper=self._sweeper
+            self.pool,
+            relay=self._relay,
+            dispatcher=self._dispatcher,
+            reconciler=self._reconciler,
+            sweeper=self._sweeper,
         )
         serve_metrics(metrics, host=host, port=port)
 

@@ -257,10 +257,10 @@ class Storage:
             body: IO[bytes] = self._client.get_object(Bucket=self.bucket, Key=key, **bounds)['Body']  # type: ignore[assignment]
         return _chunks(key, body)
 
-    def presigned_url(self, key: str, *, seconds: int, filename: str) -> str:
-        """A URL that downloads the object without credentials, for at most `seconds`."""
+    def presigned_url(self, key: str, *, seconds: int, filename: str, head: bool = False) -> str:
+        """A URL that downloads the object, or asks about it, without credentials, for at most `seconds`."""
         return self._public_client.generate_presigned_url(
-            'get_object',
+            'head_object' if head else 'get_object',
             Params={
                 'Bucket': self.bucket,
                 'Key': key,

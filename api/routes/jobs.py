@@ -14,7 +14,7 @@ import anyio
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 import schema
-from api.bodies import receive_body
+from api.bodies import receive_body, refuse_encoded
 from api.cursors import job_cursor, part_cursor, read_job_cursor, read_part_cursor
 from api.intake import JSON_TYPE, MULTIPART_TYPE, prepare
 from api.models import ListQuery, PartsQuery
@@ -113,6 +113,7 @@ async def submit_job(
     key = checked_key(idempotency_key)
     settings = services.settings
     with closing(await receive_body(request, limit=settings.max_body_bytes, folder=settings.scratch_dir)) as body:
+        refuse_encoded(request.headers.get('content-encoding', ''))
         submitted = await _take_in(services, body, request.headers.get('content-type', ''), key)
     headers = {'Location': job_path(submitted.snapshot.job.id)}
     if submitted.replayed:

@@ -71,8 +71,8 @@ async def get_result(
         raise no_such_job(job_id)
     key, size = _recorded(job)
     head = request.method == 'HEAD'
-    if redirect and not head:
-        return await _redirect(services, job, key)
+    if redirect:
+        return await _redirect(services, job, key, head=head)
     etag = f'"{job.result_sha256}"'
     headers = {
         'ETag': etag,
@@ -113,13 +113,15 @@ def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).isoformat().replace('+00:00', 'Z')
 
 
-async def _redirect(services: Services, job: schema.Job, key: str) -> Response:
+async def _redirect(services: Services, job: schema.Job, key: str, *, head: bool) -> Response:
+    """To a URL signed for the method of the request: that is what a client follows it with."""
     assert job.expires_at is not None, 'an ended job has one'
     left = int((job.expires_at - datetime.now(UTC)).total_seconds())
     if left < 1:
         raise ApiProblem('expired', 'the job has expired, and its result with it')
     name = file_name(job).encode('ascii', 'replace').decode().replace('?', '_')
-    url = await services.run(services.storage.presigned_url, key, seconds=min(left, PRESIGNED_SECONDS), filename=name)
+    seconds = min(left, PRESIGNED_SECONDS)
+    url = await services.run(services.storage.presigned_url, key, seconds=seconds, filename=name, head=head)
     return RedirectResponse(url, status_code=307, headers={'Cache-Control': 'no-store'})
 
 

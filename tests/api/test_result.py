@@ -109,6 +109,16 @@ def test_redirect_leads_to_the_storage_and_ends_before_the_job_does(api: httpx.C
     assert httpx.get(url.replace('result', 'other')).status_code == 403, 'the URL is good for nothing else'
 
 
+def test_head_is_redirected_too_and_may_follow(api: httpx.Client, path: str) -> None:
+    answer = api.head(f'{path}?redirect=1')
+    assert (answer.status_code, answer.content) == (307, b'')
+    assert answer.headers['cache-control'] == 'no-store'
+    stored = httpx.head(answer.headers['location'])
+    assert stored.status_code == 200
+    assert stored.headers['content-length'] == str(len(PDF))
+    assert stored.headers['content-type'] == 'application/pdf'
+
+
 def test_redirect_never_outlives_an_hour(api: httpx.Client, path: str) -> None:
     url = api.get(f'{path}?redirect=1').headers['location']
     assert parse_qs(urlsplit(url).query)['X-Amz-Expires'] == ['3600']

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import zipfile
@@ -99,6 +100,24 @@ def test_other_media_type_is_415(api: httpx.Client, content_type: str | None) ->
     answer = api.post('/v1/jobs', content=b'<p>', headers=headers)
     assert answer.status_code == 415
     assert answer.json()['valid'] == ['application/json', 'multipart/form-data']
+
+
+@pytest.mark.parametrize('encoding', ['gzip', 'GZIP', 'br, gzip'])
+def test_compressed_body_is_415_and_told_what_to_send(api: httpx.Client, encoding: str) -> None:
+    body = gzip.compress(json.dumps({'documents': [{'html': 'x'}]}).encode())
+    headers = {'Content-Type': 'application/json', 'Content-Encoding': encoding}
+    answer = api.post('/v1/jobs', content=body, headers=headers)
+    assert answer.status_code == 415
+    assert answer.headers['accept-encoding'] == 'identity'
+    problem = answer.json()
+    assert problem['type'] == 'urn:fanfold:unsupported-media-type'
+    assert (problem['header'], problem['valid']) == ('Content-Encoding', ['identity'])
+    assert 'without Content-Encoding' in problem['detail']
+
+
+def test_identity_is_no_encoding(api: httpx.Client) -> None:
+    answer = api.post('/v1/jobs', json={'documents': [{'html': 'x'}]}, headers={'Content-Encoding': 'identity'})
+    assert answer.status_code == 202
 
 
 def body_over(limit: int) -> bytes:

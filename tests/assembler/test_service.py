@@ -25,7 +25,7 @@ from runtime.nudge import NudgeListener, Nudger
 from runtime.settings import Settings
 from runtime.storage import Storage
 from schema import PartKey
-from tests.assembler.given import event_keys
+from tests.assembler.given import event_keys, submitted
 from tests.assembler.painted import Press
 
 Conn = Connection[TupleRow]
@@ -153,8 +153,8 @@ def test_it_waits_for_a_database_that_is_not_there_yet(environment: dict[str, st
     process.communicate(timeout=20)
 
 
-def test_metrics_say_how_it_does(pool: schema.Pool, settings: Settings) -> None:
-    service = Service(settings, ('dispatcher', 'reconciler', 'sweeper'))
+def test_metrics_say_how_it_does(conn: Conn, pool: schema.Pool, settings: Settings) -> None:
+    service = Service(settings, ('relay', 'dispatcher', 'reconciler', 'sweeper'))
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
@@ -162,6 +162,10 @@ def test_metrics_say_how_it_does(pool: schema.Pool, settings: Settings) -> None:
     try:
         assert service._reconciler is not None
         service._reconciler.tick()
+        schema.cancel_job(conn, submitted(conn).id)
+        conn.commit()
+        assert service._relay is not None
+        service._relay.tick()
         with urlopen(f'http://127.0.0.2:{port}/metrics') as answer:
             text = answer.read().decode()
     finally:
@@ -169,6 +173,8 @@ def test_metrics_say_how_it_does(pool: schema.Pool, settings: Settings) -> None:
 
     assert 'fanfold_events_parked 0.0' in text
     assert 'fanfold_stuck_jobs 0.0' in text
+    assert 'fanfold_jobs_ended_total{outcome="completed"} 0.0' in text
+    assert 'fanfold_jobs_ended_total{outcome="cancelled"} 1.0' in text
     assert 'fanfold_objects_swept_total 0.0' in text
     assert 'fanfold_reconciler_last_run_seconds 1' in text
 
