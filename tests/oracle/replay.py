@@ -6,7 +6,8 @@ not: it makes again only the pages that it knows to have changed, and
 - files a target that is named by `attr(href)` under None, so that a page number in a table of contents stays as it
   was when its target moves later on;
 - does not carry reported footnotes and broken floats into a page that it makes again, so that they are lost or come
-  twice.
+  twice;
+- wraps a first letter once more each time it lays out its line.
 
 For those the replay goes on until a round changes nothing, at most as often as WeasyPrint itself would; that fixpoint
 has the right page numbers and every footnote once. A document that has none oscillates: serial is its oracle again.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 from unittest.mock import patch
 
@@ -139,14 +141,16 @@ class _Pagination:
 
     def replay(self) -> list[Any]:
         """All pages made again, from what is known now."""
+        from weasyprint.layout import inline
+
         self._parse_again()
         running = self.context.running_elements
         for page, notes in self._notes.items():
-            for note in notes:
-                placed = running[note.style['position'][1]][page]
-                if note not in placed:
-                    placed.insert(0, note)
-        return self.make([])
+            for name in {note.style['position'][1] for note in notes}:
+                placed = [note for note in notes if note.style['position'][1] == name]
+                running[name][page] = [*placed, *(box for box in running[name][page] if box not in placed)]
+        with patch.object(inline, 'first_letter_to_box', partial(_first_letter_once, inline.first_letter_to_box)):
+            return self.make([])
 
     def _parse_again(self) -> None:
         """Fill in page counters wherever content shows them, own ones and those of targets."""
@@ -155,6 +159,15 @@ class _Pagination:
             missing = set(item.missing_counters).union(*item.missing_target_counters.values())
             if token == 'content' and missing & set(page_counters):
                 item.parse_again(item.cached_page_counter_values)
+
+
+def _first_letter_once(first_letter_to_box: Callable[..., Any], box: Any, skip_stack: Any, style: Any) -> Any:
+    """In place of WeasyPrint's: a first letter that has its box already stays in that one."""
+    if not box.children or not (letter := box.children[0]).element_tag.endswith('::first-letter'):
+        return first_letter_to_box(box, skip_stack, style)
+    while letter.style['float'] == 'none' and getattr(inner := letter.children[0], 'children', None):
+        letter.children = inner.children
+    return skip_stack
 
 
 def _look(context: Any, pages: list[Any]) -> list[Any]:
