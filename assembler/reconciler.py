@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import schema
 from runtime.logs import get_logger
@@ -19,12 +20,17 @@ from worker.holding import backoff
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from psycopg import Connection
+    from psycopg.rows import TupleRow
+
     from runtime.nudge import Nudger
     from runtime.settings import Settings
 
 AT_ONCE: Final = 100
 #: an unfinished job without a running batch or a waiting event for this long is stuck
 STUCK_AFTER: Final = timedelta(seconds=60)
+
+T = TypeVar('T')
 
 log = get_logger(__name__)
 
@@ -41,8 +47,8 @@ class Reconciler:
     def tick(self) -> bool:
         """One bounded round; whether there may be more. Raises schema.Unavailable."""
         leases = self._expire_leases()
-        repaired = schema.transact(self._pool, schema.repair_remaining, AT_ONCE)
-        overdue = schema.transact(self._pool, schema.fail_overdue_jobs, AT_ONCE)
+        repaired = self._one_by_one(schema.repair_remaining)
+        overdue = self._one_by_one(schema.fail_overdue_jobs)
         expired = schema.transact(self._pool, schema.expire_jobs, AT_ONCE)
         lost = leases.total()
         if lost:
@@ -72,6 +78,13 @@ class Reconciler:
         )
         del outcomes[schema.Failed.STALE]
         return outcomes
+
+    def _one_by_one(self, set_right: Callable[[Connection[TupleRow], int], list[T]]) -> list[T]:
+        """Each in a transaction of its own: what one waits for keeps no other waiting."""
+        done: list[T] = []
+        while len(done) < AT_ONCE and (found := schema.transact(self._pool, set_right, 1)):
+            done += found
+        return done
 
     def _look_for_stuck_jobs(self) -> None:
         stuck = frozenset(schema.transact(self._pool, schema.stuck_jobs, STUCK_AFTER))

@@ -115,6 +115,39 @@ def test_a_job_past_its_deadline_fails(conn: Conn, reconciler: Reconciler) -> No
     assert status(conn, punctual) == ('pending', 'running', 'queued')
 
 
+@pytest.mark.parametrize(
+    'spoil',
+    [
+        'UPDATE job SET deadline_at = created_at WHERE id = %s',
+        "UPDATE batch SET remaining = 1 WHERE job_id = %s AND status = 'running'",
+    ],
+    ids=['overdue', 'drifted'],
+)
+def test_a_job_that_somebody_holds_does_not_keep_the_one_before_it_waiting(
+    conn: Conn, pool: schema.Pool, reconciler: Reconciler, spoil: str
+) -> None:
+    first, second = sorted((running_parts(conn, 2)[0] for _ in range(2)), key=lambda key: key.job_id)
+    before = status(conn, first), remaining(conn, first)
+    for key in (first, second):
+        conn.execute(spoil.encode(), [key.job_id])
+
+    with ThreadPoolExecutor(1) as thread, pool.connection() as other:
+        with other.transaction():
+            other.execute('SELECT FROM batch WHERE job_id = %s FOR UPDATE', [second.job_id])
+            round_of_reconciler = thread.submit(reconciler.tick)
+            wait_for_somebody_blocked(conn)
+            set_right = status(conn, first), remaining(conn, first)
+        round_of_reconciler.result(20)
+
+    assert set_right == (before if 'remaining' in spoil else (('pending', 'failed', 'failed'), 2))
+    assert (status(conn, second), remaining(conn, second)) == set_right
+
+
+def remaining(conn: Conn, key: schema.PartKey) -> int:
+    [batch] = [batch for batch in schema.list_batches(conn, key.job_id) if batch.batch_no == key.batch_no]
+    return batch.remaining
+
+
 def test_a_job_whose_retention_is_over_expires(conn: Conn, reconciler: Reconciler) -> None:
     key = plan_key(submitted(conn, keep_for=timedelta()))
     schema.cancel_job(conn, key.job_id)
