@@ -1,9 +1,10 @@
 """What a forked child of the zygote does: takes on its limits, runs one function, reports, and leaves.
 
-It says one JSON object a line on its channel: `{"at": position}` while it works, then exactly one of
-`{"done": result}`, `{"refused": problem}` and `{"died": reason, "detail": …}`. With each position the limit on
-CPU time begins anew, so that it holds for one document and not for all of a run. A child leaves by os._exit only:
-an ordinary exit would run what the zygote has registered and remove files that are not the child's.
+It says one JSON object a line on its channel: `{"at": position}` while it works, `{"said": answer}` to each
+order it is given, then exactly one of `{"done": result}`, `{"refused": problem}` and `{"died": reason, …}`. With
+each position and each order the limit on CPU time begins anew, so that it holds for one document and not for all of
+a run. A child leaves by os._exit only: an ordinary exit would run what the zygote has registered and remove files
+that are not the child's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -86,13 +87,36 @@ def run_child(folder: Path, channel: socket.socket, parent: int) -> NoReturn:
     os._exit(status)
 
 
+class Report:
+    """What the entry of a child tells its owner with, and what it gets orders from."""
+
+    def __init__(self, channel: socket.socket, cpu_seconds: float) -> None:
+        self._channel = channel
+        self._cpu_seconds = cpu_seconds
+        self._lines: Iterator[bytes] = channel.makefile('rb')
+
+    def __call__(self, position: Any) -> None:
+        """Say where it is. The limit on CPU time begins anew."""
+        _allow_cpu(self._cpu_seconds)
+        self._channel.sendall(_line({'at': position}))
+
+    def say(self, value: Any) -> None:
+        """Answer an order."""
+        self._channel.sendall(_line({'said': value}))
+
+    def orders(self) -> Iterator[Any]:
+        """The owner's orders as they come, until it has gone. Each has the whole limit on CPU time to itself."""
+        for line in self._lines:
+            path = Path(json.loads(line)['order'])
+            order = json.loads(path.read_bytes())
+            path.unlink()
+            _allow_cpu(self._cpu_seconds)
+            yield order
+
+
 def _serve(request: dict[str, Any], channel: socket.socket) -> bytes:
     """Run the entry; its last word."""
-
-    def report(position: Any) -> None:
-        _allow_cpu(request['cpu_seconds'])
-        channel.sendall(_line({'at': position}))
-
+    report = Report(channel, request['cpu_seconds'])
     try:
         return _line({'done': load(request['entry'])(request['payload'], report)})
     except Refusal as refusal:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import json
 import math
 import os
+import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from worker.child import LOG_FILE
 from worker.outcomes import ChildOutcome, Died, Ending
@@ -46,9 +49,38 @@ class Child:
         self._deadline: float | None = None
         self._last_deadline = 0.0
         self._kill_deadline: float | None = None
+        #: what it said while it waits for orders; None once it has ended
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._orders = 0
         self._context = contextvars.copy_context()  # the ids in the log of whoever started it
         self.pid = 0
         self.position: tuple[int, int | None] | None = None
+
+    def ask(self, order: Any) -> None:
+        """Give an order (JSON) to a child that waits for orders. Its wall and CPU limits begin anew."""
+        self._orders += 1
+        path = self._folder / f'order-{self._orders}.json'
+        with contextlib.suppress(FileNotFoundError):  # it has ended, and its folder is gone
+            path.write_text(json.dumps(order))
+        self._zygote._order(self, {'order': str(path)})
+
+    def answer(self, timeout: float | None = None) -> Any:
+        """What the child says to an order (JSON); None if it has ended instead, as `wait` tells. One at a time.
+
+        Raises TimeoutError if it has done neither within the timeout.
+        """
+        give_up = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                answer = self._answers.get(timeout=max(0.0, min(LOOK_SECONDS, give_up - time.monotonic())))
+                if answer is None:
+                    self._answers.put(None)  # it has ended for whoever asks next, too
+                return answer
+            except queue.Empty:
+                if not self._zygote._thread.is_alive():
+                    return None
+                if time.monotonic() >= give_up:
+                    raise TimeoutError from None
 
     def kill(self, reason: Reason) -> None:
         """Kill the child with all it may have started. The first reason given is the one it died of."""

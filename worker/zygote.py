@@ -40,6 +40,7 @@ STOP_PATIENCE_SECONDS: Final = 5.0
 ANSWER_PATIENCE_SECONDS: Final = 5.0
 #: a zygote that does not start so many times in a row is broken
 STARTS_TRIED: Final = 2
+PAYLOAD_FILE: Final = 'payload.json'
 NOT_STARTED: Final = 'the zygote did not start; what it printed says why'
 log = get_logger(__name__)
 
@@ -51,7 +52,9 @@ class ZygoteUnavailable(Retryable):
 class Zygote:
     """Starts children. `preload` (module:function) is called before anything is forked. Thread-safe.
 
-    `on_broken` is told why, in the zygote's thread, when it cannot start children and will not recover.
+    Where there is a `payload` (JSON), preload gets it and may take `patience` seconds; what it returns is `warmed`.
+    The forking process and its children have no network, unless `network` is set. `on_broken` is told why, in the
+    zygote's thread, when it cannot start children and will not recover.
     """
 
     def __init__(
@@ -59,12 +62,21 @@ class Zygote:
         *,
         scratch: Path,
         preload: str,
+        payload: dict[str, Any] | None = None,
+        patience: float = START_PATIENCE_SECONDS,
+        network: bool = False,
         on_broken: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._on_broken = on_broken
+        self._patience_to_start = patience
+        self._network = network
         self._scratch = ScratchFolder(scratch, prefix='zygote-')
         self._folder = self._scratch.path
         self._preload = preload
+        self._payload: Path | None = None
+        if payload is not None:
+            self._payload = self._folder / PAYLOAD_FILE
+            self._payload.write_text(json.dumps(payload))
         self._numbers = 0
         self._lock = threading.Lock()
         self._commands: deque[Callable[[], None]] = deque()
@@ -101,7 +113,7 @@ class Zygote:
         (folder / REQUEST_FILE).write_text(json.dumps({'entry': request.entry, 'payload': request.payload, **limits}))
         child = Child(self, number, request, folder)
         self._post(lambda: self._accept(child))
-        give_up = time.monotonic() + START_PATIENCE_SECONDS
+        give_up = time.monotonic() + self._patience_to_start
         while not child._started.wait(LOOK_SECONDS if self._thread.is_alive() else 0):
             if not self._thread.is_alive() and not child._started.is_set():
                 raise ZygoteUnavailable(BROKEN)
@@ -115,7 +127,7 @@ class Zygote:
     @property
     def warmed(self) -> dict[str, Any]:
         """What `preload` returned, once it has. Raises ZygoteUnavailable."""
-        give_up = time.monotonic() + START_PATIENCE_SECONDS
+        give_up = time.monotonic() + self._patience_to_start
         while not self._ready.wait(0.05):
             failed = self._failed_starts > 0 and self._process is None
             if failed or not self._thread.is_alive() or time.monotonic() > give_up:
@@ -147,6 +159,15 @@ class Zygote:
                 self._tell({'kill': child._number})
 
         self._post(kill)
+
+    def _order(self, child: Child, order: dict[str, Any]) -> None:
+        def send() -> None:
+            if child._channel is not None:
+                self._move_deadline(child)
+                with contextlib.suppress(OSError):  # it is gone, as its end will say
+                    child._channel.send(json.dumps(order).encode() + b'\n')
+
+        self._post(send)
 
     def _post(self, command: Callable[[], None]) -> None:
         self._commands.append(command)
@@ -182,7 +203,7 @@ class Zygote:
     def _answers_due(self) -> list[float]:
         """Until when the zygote must have answered: that it is ready, that a child is dead."""
         due = [child._kill_deadline for child in self._running.values() if child._kill_deadline is not None]
-        return due if self._ready.is_set() else [*due, self._spawned_at + START_PATIENCE_SECONDS]
+        return due if self._ready.is_set() else [*due, self._spawned_at + self._patience_to_start]
 
     def _patience(self) -> float | None:
         deadlines = [child._deadline for child in self._running.values() if child._deadline is not None]
@@ -216,6 +237,8 @@ class Zygote:
             str(theirs.fileno()),
             str(os.getpid()),
             self._preload,
+            *([] if self._payload is None else ['--payload', str(self._payload)]),
+            *(['--network'] if self._network else []),
         ]
         with theirs:
             self._process = subprocess.Popen(
@@ -353,6 +376,9 @@ class Zygote:
                     child.position = tuple(said['at']) if isinstance(said['at'], list) else said['at']
                     if child._deadline is not None:
                         self._move_deadline(child)
+                elif 'said' in said:
+                    child._deadline = None  # it waits for an order, as long as it takes
+                    child._answers.put(said['said'])
                 else:
                     child._ending.last_word = said
                     if 'done' in said:  # whoever waits for it need not wait for its exit
@@ -378,6 +404,7 @@ class Zygote:
                 child._ending, position=child.position, output=child._request.output, printed=printed
             )
             child._ended.set()
+            child._answers.put(None)
             child._started.set()
 
     def _stop(self) -> None:

@@ -25,6 +25,8 @@ from worker.child import die_with, leave_network, load, run_child
 
 LONGEST_MESSAGE: Final = 65_536
 COLD: Final = '--cold'
+PAYLOAD: Final = '--payload'
+NETWORK: Final = '--network'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,19 +125,22 @@ def threads() -> int:
 
 
 def main() -> NoReturn:
-    """`python -m worker.zygote_main <control fd> <parent pid> <entry to warm up with>`"""
+    """`python -m worker.zygote_main <control fd> <parent pid> <entry to warm up with> [--payload FILE] [--network]`"""
     descriptor, parent, preload, *rest = sys.argv[1:]
-    if COLD not in rest:
+    if COLD not in rest and NETWORK not in rest:
         leave_network()  # nothing that is loaded asks for it, and what should not ask gets no answer
     die_with(int(parent))
     control = socket.socket(fileno=int(descriptor))
-    warmed = load(preload)(COLD not in rest)
+    if PAYLOAD in rest:
+        warmed = load(preload)(json.loads(Path(rest[rest.index(PAYLOAD) + 1]).read_bytes()))
+    else:
+        warmed = load(preload)(COLD not in rest)
     if threads() > 1:
         if COLD in rest:
             raise SystemExit('the zygote has more than one thread, so it cannot fork')
         # some versions of Pango start a thread once they have laid text out: begin again without that
         os.set_inheritable(control.detach(), True)
-        os.execv(sys.executable, [sys.executable, '-P', '-m', 'worker.zygote_main', descriptor, parent, preload, COLD])
+        os.execv(sys.executable, [sys.executable, '-P', '-m', 'worker.zygote_main', *sys.argv[1:], COLD])
     gc.collect()
     gc.freeze()
     control.send(json.dumps({'ready': warmed}).encode())
