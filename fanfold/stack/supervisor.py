@@ -148,27 +148,33 @@ class Supervisor:
     # — stopping —
 
     def _stop_all(self) -> None:
-        """Stop what runs, rank by rank; a second request to stop kills what is left."""
-        if any(unit.process for unit in self._units):
-            self._output.say('stopping (once more to kill)')
+        """Stop what runs, rank by rank; each further request kills what is being stopped then."""
+        running = [unit for unit in self._units if unit.process]
+        if running:
+            first = min(unit.program.stop_rank for unit in running)
+            grace = max(unit.program.stop_grace for unit in running if unit.program.stop_rank == first)
+            self._output.say(f'stopping; what is in work has up to {grace:.3g} s to end (once more to kill)')
         self._stopping = True
+        heard = 1
         for rank in sorted({unit.program.stop_rank for unit in self._units}):
             group = [unit for unit in self._units if unit.program.stop_rank == rank]
             for unit in group:
                 unit.stop()
             while any(unit.process for unit in group):
                 self._turn(self._pause())
-                if self._stop_requests > 1:
-                    self._kill(self._units, 'on request')
+                if self._stop_requests > heard:
+                    heard = self._stop_requests
+                    self._kill(group, 'on request')
                 self._kill([unit for unit in group if time.monotonic() >= unit.due_at], 'it did not stop in time')
         self._selector.close()
 
     def _kill(self, units: list[Unit], why: str) -> None:
-        for unit in units:
-            if unit.process is not None and unit.state is State.STOPPING:
-                self._output.say(f'killing {unit.name}: {why}')
-                unit.kill()
-                unit.due_at = time.monotonic() + IDLE_PAUSE
+        left = [unit for unit in units if unit.process is not None and unit.state is State.STOPPING]
+        if left:
+            self._output.say(f'killing {", ".join(unit.name for unit in left)}: {why}')
+        for unit in left:
+            unit.kill()
+            unit.due_at = time.monotonic() + IDLE_PAUSE
 
     # — signals and announcements —
 

@@ -13,7 +13,7 @@ import shutil
 import socket
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,9 @@ from fanfold.stack.postgres import postgres_url, prepare_postgres
 from fanfold.stack.program import Program, Stage, Task
 from fanfold.stack.supervisor import Supervisor
 from fanfold.stack.valkey import prepare_valkey, valkey_url
+from runtime.settings import Settings
 
-WORKER_STOP_GRACE = 40.0  # above FANFOLD_GRACE_SECONDS with the time to hand back what is unfinished
+HAND_BACK_SECONDS = 20.0  # what a worker may take on top of FANFOLD_GRACE_SECONDS, to hand back what is unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +197,16 @@ def _stages(
 def _process(
     name: str, argv: tuple[str, ...], variables: dict[str, str], is_ready: Callable[[], bool] | None = None
 ) -> Program:
-    return Program(name=name, argv=argv, env=variables, cwd=Path.cwd(), stop_grace=WORKER_STOP_GRACE, is_ready=is_ready)
+    grace = _grace_seconds(variables) + HAND_BACK_SECONDS
+    return Program(name=name, argv=argv, env=variables, cwd=Path.cwd(), stop_grace=grace, is_ready=is_ready)
+
+
+def _grace_seconds(variables: Mapping[str, str]) -> float:
+    """What workers give their parts to finish; of a value that is none they say so themselves."""
+    try:
+        return float(variables['FANFOLD_GRACE_SECONDS'])
+    except (KeyError, ValueError):
+        return float(Settings.model_fields['grace_seconds'].default)
 
 
 def _command(*arguments: str) -> tuple[str, ...]:

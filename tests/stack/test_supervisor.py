@@ -121,7 +121,24 @@ def test_second_request_to_stop_kills() -> None:
         ask_to_stop()
 
     printed = run((program('stubborn', IGNORE_STOP, stop_grace=60.0),), on_ready=ask_twice)
+    assert printed.count('killing stubborn: on request') == 1
+
+
+def test_request_to_stop_says_at_once_how_long_it_may_take() -> None:
+    printed = run((program('store', SERVE, stop_rank=1, stop_grace=99.0), program('worker', SERVE, stop_grace=42.0)))
+    lines = [line for line in printed.splitlines() if 'asked to stop' in line or 'stopping' in line]
+    assert lines[0] == 'fanfold | stopping; what is in work has up to 42 s to end (once more to kill)'
+
+
+def test_what_is_not_being_stopped_yet_is_not_killed_on_request() -> None:
+    def ask_twice() -> None:
+        ask_to_stop()
+        ask_to_stop()
+
+    stages = (program('store', SERVE, stop_rank=1), program('stubborn', IGNORE_STOP, stop_grace=60.0))
+    printed = run(stages, on_ready=ask_twice)
     assert 'killing stubborn: on request' in printed
+    assert 'store    | asked to stop' in printed
 
 
 def test_every_line_carries_its_name_even_the_last_one_without_an_end() -> None:
