@@ -5,9 +5,12 @@ Tests whose subject is a process, a setting or a server that is away start their
 
 from __future__ import annotations
 
+import io
+import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
@@ -15,9 +18,11 @@ import pytest
 import structlog
 
 import schema
+from api.intake import Prepared, prepare
 from runtime.settings import Settings, load_settings
 from runtime.storage import Storage
 from tests.api.jobs import Jobs
+from tests.api.preparing import JSON, multipart
 from tests.api.serving import client_of, serving
 from tests.conftest import with_database
 from tests.servers import ObjectStore
@@ -95,3 +100,23 @@ def api(shared_client: httpx.Client, shared_pool: schema.Pool) -> httpx.Client:
 def jobs(api: httpx.Client, shared_pool: schema.Pool, storage: Storage, tmp_path: Path) -> Jobs:
     """Jobs in every state, brought there without workers."""
     return Jobs(api=api, pool=shared_pool, storage=storage, folder=tmp_path)
+
+
+@pytest.fixture
+def intake_settings() -> Settings:
+    return load_settings(max_files=5, max_documents=4, max_records=6, max_deadline=100, max_expires_in=1_000)
+
+
+@pytest.fixture
+def submit(intake_settings: Settings, tmp_path: Path) -> Callable[..., Prepared]:
+    """Prepare a job from its JSON, as JSON or, with files, as multipart."""
+
+    def submit(job: Any = None, files: dict[str, bytes] | None = None, body: bytes | None = None) -> Prepared:
+        if body is None and files is None:
+            body = json.dumps(job).encode()
+        if body is not None:
+            return prepare(io.BytesIO(body), JSON, intake_settings, tmp_path)
+        form, content_type = multipart(job, files or {})
+        return prepare(io.BytesIO(form), content_type, intake_settings, tmp_path)
+
+    return submit

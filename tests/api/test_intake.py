@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,53 +15,8 @@ from api.intake import Prepared, prepare, with_key
 from api.problems import ApiProblem
 from renderer.runs import plan_runs
 from renderer.sources import JobSpec
-from runtime.settings import Settings, load_settings
-
-HTML = '<!doctype html><p>Hello'
-JSON = 'application/json'
-
-
-@pytest.fixture
-def settings() -> Settings:
-    return load_settings(max_files=5, max_documents=4, max_records=6, max_deadline=100, max_expires_in=1_000)
-
-
-@pytest.fixture
-def submit(settings: Settings, tmp_path: Path) -> Callable[..., Prepared]:
-    """Prepare a job from its JSON, as JSON or, with files, as multipart."""
-
-    def submit(job: Any = None, files: dict[str, bytes] | None = None, body: bytes | None = None) -> Prepared:
-        if body is None and files is None:
-            body = json.dumps(job).encode()
-        if body is not None:
-            return prepare(io.BytesIO(body), JSON, settings, tmp_path)
-        form, content_type = multipart(job, files or {})
-        return prepare(io.BytesIO(form), content_type, settings, tmp_path)
-
-    return submit
-
-
-def multipart(job: Any, files: dict[str, bytes], boundary: str = 'xx') -> tuple[bytes, str]:
-    parts = [(f'name="files"; filename="{name}"', content) for name, content in files.items()]
-    if job is not None:
-        parts.insert(0, ('name="job"', json.dumps(job).encode()))
-    body = b''.join(
-        f'--{boundary}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n'.encode() + content + b'\r\n'
-        for disposition, content in parts
-    )
-    return body + f'--{boundary}--\r\n'.encode(), f'multipart/form-data; boundary={boundary}'
-
-
-def members(prepared: Prepared) -> dict[str, bytes]:
-    with zipfile.ZipFile(prepared.archive.path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def problem_of(submit: Callable[..., Prepared], *args: Any, **kwargs: Any) -> dict[str, Any]:
-    with pytest.raises(ApiProblem) as caught:
-        submit(*args, **kwargs)
-    problem = caught.value.problem
-    return {'name': problem.name, 'detail': problem.detail, **problem.extra}
+from runtime.settings import Settings
+from tests.api.preparing import HTML, members, multipart, problem_of
 
 
 def test_documents_become_a_spec_that_the_renderer_reads(submit: Callable[..., Prepared]) -> None:
@@ -138,10 +92,10 @@ def test_without_a_job_and_an_index_the_files_there_are_are_named(submit: Callab
     assert problem['errors'][0]['valid'] == ['a.html']
 
 
-def test_times_are_the_jobs_own_or_the_settings(submit: Callable[..., Prepared], settings: Settings) -> None:
+def test_times_are_the_jobs_own_or_the_settings(submit: Callable[..., Prepared], intake_settings: Settings) -> None:
     plain = submit({'documents': [{'html': HTML}]})
-    assert plain.time_limit == timedelta(seconds=settings.default_deadline)
-    assert plain.keep_for == timedelta(seconds=settings.default_expires_in)
+    assert plain.time_limit == timedelta(seconds=intake_settings.default_deadline)
+    assert plain.keep_for == timedelta(seconds=intake_settings.default_expires_in)
     own = submit({'documents': [{'html': HTML}], 'deadline': 99.5, 'expires_in': 1_000, 'on_part_failure': 'partial'})
     assert (own.time_limit, own.keep_for) == (timedelta(seconds=99.5), timedelta(seconds=1_000))
     assert own.failure_policy == 'partial'
@@ -312,127 +266,6 @@ def test_json_alone_has_no_files(submit: Callable[..., Prepared]) -> None:
     assert problem_of(submit, {'documents': [{'file': 'a.html'}]})['name'] == 'file-missing'
 
 
-@pytest.mark.parametrize(
-    ('content', 'detail'),
-    [
-        (b'', 'is empty'),
-        (b' \r\n\t ', 'is empty'),
-        (b'\xef\xbb\xbf\n', 'is empty'),
-        (b'%PDF-1.7 ...', 'binary'),
-        (b'PK\x03\x04...', 'binary'),
-        (b'\x89PNG\r\n\x1a\n', 'binary'),
-        (b'<p>a\0b', 'zero bytes'),
-    ],
-)
-def test_what_is_not_html_is_refused(submit: Callable[..., Prepared], content: bytes, detail: str) -> None:
-    problem = problem_of(submit, {'documents': [{'file': 'a'}, {'html': HTML}]}, {'a': content})
-    assert (problem['name'], problem['document']) == ('not-html', 0)
-    assert detail in problem['detail']
-
-
-@pytest.mark.parametrize('content', [b'just text', b'<p>', b'\xe4 <p>', '<p>ä'.encode('utf-16')])
-def test_any_text_is_html_in_any_charset(submit: Callable[..., Prepared], content: bytes) -> None:
-    assert submit({'documents': [{'file': 'a'}]}, {'a': content}).spec.item_count == 1
-
-
-@pytest.mark.parametrize('html', ['', '  \n', '\ufeff'])
-def test_empty_inline_html_is_refused(submit: Callable[..., Prepared], html: str) -> None:
-    problem = problem_of(submit, {'documents': [{'html': HTML}, {'html': html}]})
-    assert (problem['name'], problem['document']) == ('not-html', 1)
-    assert problem['errors'][0]['field'] == 'documents.1.html'
-
-
-def test_syntax_error_in_a_template_names_its_line(submit: Callable[..., Prepared]) -> None:
-    problem = problem_of(submit, {'documents': [{'template': '<p>\n{{ a }\n', 'records': [{}]}]})
-    assert (problem['name'], problem['document'], problem['line']) == ('template-syntax', 0, 2)
-    assert problem['errors'][0]['field'] == 'documents.0.template'
-    in_file = problem_of(
-        submit, {'documents': [{'template_file': 't/x.html', 'records': [{}]}]}, {'t/x.html': b'\n\n{% for %}'}
-    )
-    assert (in_file['name'], in_file['file'], in_file['line']) == ('template-syntax', 't/x.html', 3)
-
-
-@pytest.mark.parametrize('template', ['{{ "a" * 10**11 }}', '{{ "%99999999999d" | format(1) }}', '{{ 9**9**9 }}'])
-def test_template_is_checked_without_being_computed(submit: Callable[..., Prepared], template: str) -> None:
-    assert submit({'documents': [{'template': template, 'records': [{}]}]}).spec.item_count == 1
-
-
-def test_template_with_a_number_beyond_reason_is_refused(submit: Callable[..., Prepared]) -> None:
-    problem = problem_of(submit, {'documents': [{'template': '{{ ' + '1' * 5000 + ' }}', 'records': [{}]}]})
-    assert problem['name'] == 'template-syntax'
-
-
-def test_huge_templates_are_left_to_rendering(submit: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('api.intake.CHECKED_CHARACTERS', 10)
-    broken = {'template': '{{ ' + 'x' * 10, 'records': [{}]}
-    assert submit({'documents': [broken]}).spec.item_count == 1
-
-
-def test_template_that_is_not_utf8_is_refused(submit: Callable[..., Prepared]) -> None:
-    problem = problem_of(submit, {'documents': [{'template_file': 't', 'records': [{}]}]}, {'t': b'<p>\xff'})
-    assert (problem['name'], problem['file']) == ('invalid-encoding', 't')
-
-
-@pytest.mark.parametrize(
-    ('content', 'name', 'extra'),
-    [
-        (b'', 'nothing-to-print', {}),
-        (b'[]', 'nothing-to-print', {}),
-        (b'\n\n', 'nothing-to-print', {}),
-        (b'{"a": 1}\n{"a": }', 'records-invalid', {'record': 1, 'line': 2}),
-        (b'[{"a": 1},\n{"a" 2}]', 'records-invalid', {'line': 2}),
-        (b'[{}, 3]', 'records-invalid', {'record': 1}),
-        (b'{}\n[]', 'records-invalid', {'record': 1}),
-        (b'{"a": "\xff"}', 'invalid-encoding', {'line': 1}),
-        (b'{}\n' * 7, 'too-many-records', {'limit': 6, 'setting': 'FANFOLD_MAX_RECORDS'}),
-    ],
-)
-def test_bad_records_in_a_file_are_refused(
-    submit: Callable[..., Prepared], content: bytes, name: str, extra: dict[str, Any]
-) -> None:
-    problem = problem_of(submit, {'documents': [{'template': 't', 'records_file': 'r'}]}, {'r': content})
-    assert problem['name'] == name
-    assert extra.items() <= problem.items()
-    assert problem['errors'][0]['field'] == 'documents.0.records_file'
-
-
-def test_file_that_many_documents_name_is_read_once(
-    submit: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from renderer.records import Records
-
-    read: list[str] = []
-    monkeypatch.setattr(
-        'api.intake.Records.read', lambda data, name: read.append(name) or Records(name=name, _values=[1])
-    )
-    document = {'template': 't', 'records_file': 'r'}
-    assert len(problem_of(submit, {'documents': [document] * 3}, {'r': b''})['errors']) == 3
-    assert read == ['r']
-
-
-def test_no_inline_records_are_nothing_to_print(submit: Callable[..., Prepared]) -> None:
-    problem = problem_of(submit, {'documents': [{'html': HTML}, {'template': 't', 'records': []}]})
-    assert (problem['name'], problem['document']) == ('nothing-to-print', 1)
-
-
-def test_record_with_a_number_that_json_cannot_hold_is_refused(submit: Callable[..., Prepared]) -> None:
-    problem = problem_of(submit, body=b'{"documents": [{"template": "t", "records": [{}, {"a": 1e999}]}]}')
-    assert (problem['name'], problem['record']) == ('records-invalid', 1)
-
-
-def test_inline_record_that_is_no_object_is_refused_as_one_in_a_file(submit: Callable[..., Prepared]) -> None:
-    problem = problem_of(submit, {'documents': [{'html': HTML}, {'template': 't', 'records': [{}, 3]}]})
-    assert (problem['name'], problem['document'], problem['record']) == ('records-invalid', 1, 1)
-
-
-def test_fault_of_an_inline_template_names_its_field_once(submit: Callable[..., Prepared]) -> None:
-    problem = problem_of(submit, {'documents': [{'template': '\n{% if %}', 'records': [{}]}]})
-    assert problem['detail'].startswith('documents.0.template: line 2: ')
-    assert problem['line'] == 2
-    empty = problem_of(submit, {'documents': [{'template': ' ', 'records': [{}]}]})
-    assert empty['detail'] == 'documents.0.template: is empty'
-
-
 def test_limits_hold_over_the_whole_job(submit: Callable[..., Prepared]) -> None:
     too_many = problem_of(submit, {'documents': [{'html': HTML}] * 5})
     assert (too_many['name'], too_many['setting']) == ('too-many-documents', 'FANFOLD_MAX_DOCUMENTS')
@@ -446,15 +279,15 @@ def test_limits_hold_over_the_whole_job(submit: Callable[..., Prepared]) -> None
 
 @pytest.mark.parametrize('content_type', ['', 'text/html', 'application/x-www-form-urlencoded', 'application/xml'])
 def test_other_media_types_are_refused_naming_those_taken(
-    settings: Settings, tmp_path: Path, content_type: str
+    intake_settings: Settings, tmp_path: Path, content_type: str
 ) -> None:
     with pytest.raises(ApiProblem) as caught:
-        prepare(io.BytesIO(b'<p>'), content_type, settings, tmp_path)
+        prepare(io.BytesIO(b'<p>'), content_type, intake_settings, tmp_path)
     assert caught.value.problem.name == 'unsupported-media-type'
     assert caught.value.problem.extra['valid'] == ['application/json', 'multipart/form-data']
 
 
-def test_same_payload_has_the_same_archive_and_fingerprint(settings: Settings, tmp_path: Path) -> None:
+def test_same_payload_has_the_same_archive_and_fingerprint(intake_settings: Settings, tmp_path: Path) -> None:
     job = {'documents': [{'file': 'a.html'}], 'options': {}}
     files = {'a.html': b'<p>a', 'b.css': b'p{}'}
     backwards = dict(reversed(files.items()))
@@ -465,7 +298,7 @@ def test_same_payload_has_the_same_archive_and_fingerprint(settings: Settings, t
         folder = tmp_path / str(number)
         folder.mkdir()
         body, content_type = multipart(said, sent, boundary)
-        found.append(prepare(io.BytesIO(body), content_type, settings, folder))
+        found.append(prepare(io.BytesIO(body), content_type, intake_settings, folder))
     assert len({prepared.fingerprint for prepared in found}) == 1
     assert len({prepared.archive.path.read_bytes() for prepared in found}) == 1
 
