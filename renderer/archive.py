@@ -22,6 +22,7 @@ class Archive:
     """One job's input. Raises zipfile.BadZipFile for what is not an archive."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._zip = zipfile.ZipFile(path)
         self._members = {unicodedata.normalize('NFC', name): name for name in self._zip.namelist()}
 
@@ -33,6 +34,10 @@ class Archive:
 
     def close(self) -> None:
         self._zip.close()
+
+    def reopen(self) -> None:
+        """To be called after a fork: parent and child would share one place in the file."""
+        self._zip = zipfile.ZipFile(self._path)
 
     def read(self, member: str) -> bytes:
         """The bytes of `files/…` or `inline/…`. Raises Refusal (file-missing)."""

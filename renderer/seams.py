@@ -7,10 +7,10 @@ windows of about the same weight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from renderer.state import Path
 
@@ -43,7 +43,23 @@ class Seam:
     label: str = ''
 
     def to_json(self) -> dict[str, Any]:
-        return {'path': list(self.path), 'break': self.page_break, 'page': self.page_name, 'label': self.label}
+        return {
+            'path': list(self.path),
+            'break': self.page_break,
+            'page': self.page_name,
+            'weight_before': self.weight_before,
+            'label': self.label,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(
+            path=tuple(value['path']),
+            page_break=value['break'],
+            page_name=value['page'],
+            weight_before=value['weight_before'],
+            label=value['label'],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

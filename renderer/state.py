@@ -37,6 +37,9 @@ class PageStart:
     scopes: tuple[tuple[str, ...], ...]
     groups: tuple[Group, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         return cls(

@@ -72,7 +72,7 @@ def run_child(folder: Path, channel: socket.socket, parent: int) -> NoReturn:
         request = json.loads((folder / REQUEST_FILE).read_bytes())
         tempfile.tempdir = str(folder)
         os.environ['TMPDIR'] = str(folder)
-        _limit(request['memory_bytes'], request['cpu_seconds'])
+        limit(request['memory_bytes'], request['cpu_seconds'])
         channel.sendall(_serve(request, channel))
         status = 0
     except BaseException as error:
@@ -150,7 +150,8 @@ def _redirect(folder: Path) -> None:
     os.close(log)
 
 
-def _limit(memory_bytes: int, cpu_seconds: float) -> None:
+def limit(memory_bytes: int, cpu_seconds: float) -> None:
+    """Allow this process so many bytes of memory more than it has, and so many seconds of CPU time from now on."""
     memory = data_bytes() + memory_bytes
     _lower(resource.RLIMIT_DATA, memory, memory + RESERVE_BYTES)
     _allow_cpu(cpu_seconds)

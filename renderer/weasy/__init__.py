@@ -14,7 +14,21 @@ from renderer.weasy.versions import check_versions, font_digests, system_fonts, 
 
 check_versions()  # before anything below reaches inside
 
+from renderer.weasy.prepared import PreparedDocument  # noqa: E402
 from renderer.weasy.tuning import tune  # noqa: E402
 from renderer.weasy.typesetting import Typesetter, Volume, warm  # noqa: E402
+from renderer.weasy.window import CannotSplitError, Window  # noqa: E402
 
-__all__ = ['Typesetter', 'Volume', 'check_versions', 'font_digests', 'system_fonts', 'tune', 'versions', 'warm']
+__all__ = [
+    'CannotSplitError',
+    'PreparedDocument',
+    'Typesetter',
+    'Volume',
+    'Window',
+    'check_versions',
+    'font_digests',
+    'system_fonts',
+    'tune',
+    'versions',
+    'warm',
+]

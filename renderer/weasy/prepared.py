@@ -97,6 +97,7 @@ class PreparedDocument:
         if variant := self.options['pdf_variant']:
             defaults = VARIANTS[variant][1]
             self.options.update({key: value for key, value in defaults.items() if self.options.get(key, key) is None})
+        self.metadata = DocumentMetadata(**get_html_metadata(html))
         self.fonts = FontConfiguration()
         self.color_profiles: dict[str, Any] = {}
         counter_style = CounterStyle()
@@ -127,9 +128,8 @@ class PreparedDocument:
 
     def document(self, pages: list[Any]) -> Document:
         """A WeasyPrint document of these pages."""
-        metadata = DocumentMetadata(**get_html_metadata(self.html))
         document = Document(
-            pages, metadata, self.html.url_fetcher, self.fonts,
+            pages, self.metadata, self.html.url_fetcher, self.fonts,
             self.color_profiles, self.options['output_intent'],
         )  # fmt: skip
         document._html = self.html
