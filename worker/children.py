@@ -1,4 +1,4 @@
-"""A child of the zygote, as whoever started it sees it."""
+"""A child of the zygote, as whoever started it sees it; and what it says, as the zygote's thread takes it in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from worker.child import LOG_FILE
-from worker.outcomes import ChildOutcome, Died, Ending
+from worker.outcomes import ChildOutcome, Died, Ending, judge
 
 if TYPE_CHECKING:
     import socket
@@ -29,6 +29,7 @@ BROKEN: Final = 'the zygote has failed'
 LOOK_SECONDS: Final = 1.0
 #: what a child prints that goes to the log, from its end
 LOGGED_BYTES: Final = 4_096
+CHUNK: Final = 262_144
 
 
 class Child:
@@ -104,3 +105,49 @@ class Child:
                 return file.read().decode(errors='replace').strip()
         except FileNotFoundError:
             return ''
+
+    # what follows is called in the zygote's own thread
+
+    def _move_deadline(self) -> None:
+        """What comes next has the whole wall limit to itself."""
+        if self._kill_deadline is None:
+            limit = time.monotonic() + self._request.limits.wall_seconds
+            self._deadline = min(limit, self._last_deadline)
+
+    def _read(self) -> bool:
+        """Take in what it says; False at the end of that."""
+        assert self._channel is not None
+        while True:
+            try:
+                data = self._channel.recv(CHUNK)
+            except BlockingIOError:
+                return True
+            except ConnectionError:
+                return False
+            if not data:
+                return False
+            *lines, self._unread = (self._unread + data).split(b'\n')
+            for line in lines:
+                self._hear(json.loads(line))
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        if 'at' in said:
+            self.position = tuple(said['at']) if isinstance(said['at'], list) else said['at']
+            if self._deadline is not None:
+                self._move_deadline()
+        elif 'said' in said:
+            self._deadline = None  # it waits for an order, as long as it takes
+            self._answers.put(said['said'])
+        else:
+            self._ending.last_word = said
+            if 'done' in said:  # whoever waits for it need not wait for its exit
+                self._settle()
+
+    def _settle(self) -> None:
+        """Say how it ended, once."""
+        if self._ended.is_set():
+            return
+        self._outcome = judge(self._ending, position=self.position, output=self._request.output, printed=self.printed())
+        self._ended.set()
+        self._answers.put(None)
+        self._started.set()

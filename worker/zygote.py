@@ -30,7 +30,6 @@ from runtime.scratch import ScratchFolder
 from worker.child import REQUEST_FILE
 from worker.children import BROKEN, LOOK_SECONDS, Child, Reason
 from worker.environment import environment
-from worker.outcomes import judge
 from worker.requests import ChildRequest, Request
 
 #: how long `start` waits for the forking process
@@ -163,7 +162,7 @@ class Zygote:
     def _order(self, child: Child, order: dict[str, Any]) -> None:
         def send() -> None:
             if child._channel is not None:
-                self._move_deadline(child)
+                child._move_deadline()
                 with contextlib.suppress(OSError):  # it is gone, as its end will say
                     child._channel.send(json.dumps(order).encode() + b'\n')
 
@@ -296,7 +295,7 @@ class Zygote:
             child = self._running[said['started']]
             child.pid = said['pid']
             child._last_deadline = time.monotonic() + child._request.limits.total_seconds
-            self._move_deadline(child)
+            child._move_deadline()
             child._started.set()
         else:
             child = self._running[said['ended']]
@@ -306,12 +305,6 @@ class Zygote:
                 child._ending.last_word = {'died': 'host', 'detail': said['error']}
             self._read(child)
             self._finish(child)
-
-    def _move_deadline(self, child: Child) -> None:
-        """What comes next has the whole wall limit to itself."""
-        if child._kill_deadline is None:
-            limit = time.monotonic() + child._request.limits.wall_seconds
-            child._deadline = min(limit, child._last_deadline)
 
     def _bury(self) -> None:
         """The zygote is gone, and its children with it."""
@@ -355,57 +348,23 @@ class Zygote:
 
     def _read(self, child: Child) -> None:
         """Take in what a child says."""
-        if child._channel is None:
-            return
-        while True:
-            try:
-                data = child._channel.recv(262_144)
-            except BlockingIOError:
-                return
-            except ConnectionError:
-                data = b''
-            if not data:
-                self._selector.unregister(child._channel)
-                child._channel.close()
-                child._channel = None
-                return
-            *lines, child._unread = (child._unread + data).split(b'\n')
-            for line in lines:
-                said = json.loads(line)
-                if 'at' in said:
-                    child.position = tuple(said['at']) if isinstance(said['at'], list) else said['at']
-                    if child._deadline is not None:
-                        self._move_deadline(child)
-                elif 'said' in said:
-                    child._deadline = None  # it waits for an order, as long as it takes
-                    child._answers.put(said['said'])
-                else:
-                    child._ending.last_word = said
-                    if 'done' in said:  # whoever waits for it need not wait for its exit
-                        self._settle(child)
+        if child._channel is not None and not child._read():
+            self._hang_up(child)
 
-    def _finish(self, child: Child) -> None:
-        """A child is gone: clear up after it."""
-        self._running.pop(child._number, None)
+    def _hang_up(self, child: Child) -> None:
         if child._channel is not None:
             self._selector.unregister(child._channel)
             child._channel.close()
             child._channel = None
+
+    def _finish(self, child: Child) -> None:
+        """A child is gone: clear up after it."""
+        self._running.pop(child._number, None)
+        self._hang_up(child)
         if printed := child.printed():
             child._context.run(log.warning, 'output of a child', pid=child.pid, text=printed)
-        self._settle(child)
+        child._settle()
         shutil.rmtree(child._folder, ignore_errors=True)
-
-    def _settle(self, child: Child) -> None:
-        """Say how a child ended, once."""
-        if not child._ended.is_set():
-            printed = child.printed()
-            child._outcome = judge(
-                child._ending, position=child.position, output=child._request.output, printed=printed
-            )
-            child._ended.set()
-            child._answers.put(None)
-            child._started.set()
 
     def _stop(self) -> None:
         self._dismiss()
