@@ -57,13 +57,19 @@ class PageStart:
 class FixedBox:
     """A `position: fixed` box. `box` is its number among the carried boxes of the prepared document.
 
-    `x` and `y` say in CSS pixels where it stands when its offsets are `auto`.
+    `x` and `y` say in CSS pixels where it stands when its offsets are `auto`; `counters` are the page counters that
+    its content shows, if it does.
     """
 
     page: int
     box: int
     x: float
     y: float
+    counters: Counters = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(**{**value, 'counters': counters_from_json(value['counters'])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +102,7 @@ class EntryState:
                 **given,
                 'start': PageStart.from_json(given['start']),
                 'targets': {name: counters_from_json(values) for name, values in given['targets'].items()},
-                'fixed': tuple(FixedBox(**box) for box in given['fixed']),
+                'fixed': tuple(FixedBox.from_json(box) for box in given['fixed']),
             }
         )
 
@@ -161,7 +167,7 @@ class WindowReport:
                     name: Anchored(page=found['page'], counters=counters_from_json(found['counters']))
                     for name, found in given['anchors'].items()
                 },
-                'fixed': tuple(FixedBox(**box) for box in given['fixed']),
+                'fixed': tuple(FixedBox.from_json(box) for box in given['fixed']),
                 'changes': tuple((_change(change), pages) for change, pages in given['changes']),
                 'page_anchors': None if names is None else tuple(names),
                 'warnings': tuple(given['warnings']),

@@ -15,7 +15,6 @@ from weasyprint.document import Page
 from weasyprint.layout import layout_fixed_boxes
 from weasyprint.layout.background import layout_backgrounds
 from weasyprint.layout.page import make_margin_boxes
-from weasyprint.urls import get_link
 
 from renderer.state import EntryState
 from renderer.weasy.prepared import PreparedDocument, name_note
@@ -87,7 +86,7 @@ class Furnishing:
         before = self._of_others(lambda page: page < own.start)
         after = self._of_others(lambda page: page >= own.stop)
         boxes = [laid.page for laid in self._pages]
-        links = self._note_links()
+        notes = self._named_notes()
         for place, page in enumerate(boxes):
             root, footnote_area, note_area = page.children
             root.children = [
@@ -104,8 +103,8 @@ class Furnishing:
                 *make_margin_boxes(context, page, self._state(number)),
             )
             layout_backgrounds(page, context.get_image_from_uri)
-            if links:
-                _rename(page, links)
+            if notes:
+                _link(page, notes)
         return [Page(page) for page in boxes]
 
     def _of_others(self, wanted: Any) -> list[Any]:
@@ -116,23 +115,31 @@ class Furnishing:
         for found in fixed:
             box = self._prepared.carried[found.box]
             box.position_x, box.position_y = found.x, found.y
+            for item in self._prepared.lookups_inside(box) if found.counters else ():
+                item.parse_again({name: list(stack) for name, stack in found.counters.items()})
             yield from layout_fixed_boxes(self._context, [SimpleNamespace(fixed_boxes=[box])], page)
 
-    def _note_links(self) -> dict[Any, int]:
-        """Elements of notes to the numbers WeasyPrint gives them, as far as they are known."""
-        numbers = {}
+    def _named_notes(self) -> dict[Any, Any]:
+        """The window's notes by their elements, under the names that they have as far as is known now."""
+        notes = {}
         registered = self._entry.registered
         for laid in self._pages:
             for offset, note in laid.notes:
                 name_note(note, registered + offset)
-                numbers[note.element] = registered + offset
+                notes[note.element] = note
             registered += laid.registered
-        return numbers
+        return notes
 
 
-def _rename(page: Any, numbers: dict[Any, int]) -> None:
-    """Let calls of notes lead to the note's present name, and back."""
+def _link(page: Any, notes: dict[Any, Any]) -> None:
+    """Let notes, as the page shows them, have their present names; let calls lead to them, and back."""
     for box in page.descendants():
-        for end, name in (('::note-call', 'note'), ('::note-callback', 'call')):
-            if box.element_tag.endswith(end) and box.element in numbers:
-                box.link = get_link(f'#{name}-{numbers[box.element]}', box.style.base_url)
+        note = notes.get(box.element) if box.element_tag else None
+        if note is None:
+            continue
+        if box.element_tag == note.element_tag and box.style['anchor']:
+            box.style['anchor'] = note.style['anchor']  # what the area for notes shows has a style of its own
+        elif box.link and box.element_tag.endswith('::note-call'):
+            box.link = note.note_call.link
+        elif box.link and box.element_tag.endswith('::note-callback'):
+            box.link = note.note_callback.link

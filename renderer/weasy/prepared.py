@@ -135,6 +135,14 @@ class PreparedDocument:
         document._html = self.html
         return document
 
+    def lookups_inside(self, box: Any) -> list[Any]:
+        """The lookups of page counters in the content of a box and all that is in it."""
+        lookups = self.targets.counter_lookup_items
+        if not lookups:
+            return []
+        found = (lookups.get((inner.missing_link, 'content')) for inner in box.descendants() if inner.missing_link)
+        return [item for item in found if item is not None]
+
     def ancestors(self, path: Path) -> list[Any]:
         """The boxes that a seam goes through: they began before it and go on behind it."""
         found, box = [self.root], self.root

@@ -18,7 +18,7 @@ from weasyprint.formatting_structure import build
 from weasyprint.layout import page as weasy_page
 
 from renderer.seams import Seam
-from renderer.state import Anchored, EntryState, FixedBox, WindowReport
+from renderer.state import Anchored, Counters, EntryState, FixedBox, WindowReport
 from renderer.weasy.furnishing import Furnishing
 from renderer.weasy.prepared import PreparedDocument, page_box
 from renderer.weasy.replacing import replaced
@@ -320,6 +320,10 @@ class Window:
         except KeyError:
             raise CannotSplitError(f'a box of <{box.element_tag}> is shown on pages of other windows') from None
 
+    def _shown_counters(self, number: int, laid: Laid) -> Counters:
+        shows = self._prepared.lookups_inside(self._prepared.carried[number])
+        return frozen_counters(laid.counters) if shows else {}
+
     def _report(self, next_window: int | None, strings: dict[str, str]) -> WindowReport:
         entry, context = self._entry, self._context
         anchors: dict[str, Anchored] = {}
@@ -349,7 +353,7 @@ class Window:
             registered=context.registered - entry.registered,
             anchors=anchors,
             fixed=tuple(
-                FixedBox(page=number, box=box, x=x, y=y)
+                FixedBox(page=number, box=box, x=x, y=y, counters=self._shown_counters(box, laid))
                 for number, laid in enumerate(self.pages)
                 for box, x, y in laid.fixed
             ),
