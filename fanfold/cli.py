@@ -31,6 +31,9 @@ INTERRUPTED: Final = 130
 
 #: Every command with its line in `fanfold --help`, kept here so that the help imports none of them.
 SECTIONS: Final[dict[str, dict[str, str]]] = {
+    'Without a service': {
+        'render': 'Render an HTML file on this machine, in parallel.',
+    },
     'Jobs': {
         'submit': 'Render HTML files, or a template with records, to one PDF.',
         'status': 'Show how far a job is.',

@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 import httpx
 
+from fanfold.appearing import appearing_whole
 from fanfold.client.answers import Job, Part
-from fanfold.client.download import appearing_whole, download
+from fanfold.client.download import download
 from fanfold.client.errors import JobNotCompleted, NotSendable, Refused, Unreachable
 from fanfold.client.following import Following
 from fanfold.client.http import Http

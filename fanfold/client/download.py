@@ -2,17 +2,13 @@
 
 A broken stream is continued with `Range` and `If-Range` (RFC 9110, sections 13.1.5 and 14.2); a
 result that changed meanwhile is started again. The number of bytes is held against what the service
-promised. A file appears under its name only when it is complete.
+promised.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import IO
 
 import httpx
@@ -49,18 +45,6 @@ def download(
         if transfer.total is None or transfer.received == transfer.total:
             return transfer.received
         patience.pause(DownloadBroken(f'received {transfer.received:,} of {transfer.total:,} bytes'))
-
-
-@contextmanager
-def appearing_whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the name `path` at the end of the block, or vanishes if the block raises."""
-    unfinished = path.with_name(f'.{path.name}.{secrets.token_hex(4)}.part')
-    try:
-        with unfinished.open('xb') as file:
-            yield file
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 class _Transfer:
