@@ -1,0 +1,47 @@
+"""Documents that nobody wrote: whatever is combined, windows give what the oracle says."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from fanfold.local import NO_ENGINE
+from runtime.errors import Refusal
+from tests.oracle.documents import documents
+from tests.oracle.rendering import ours
+from tests.oracle.replay import oracle
+from tests.oracle.same import differences
+from tests.oracle.serial import Source
+
+#: set it higher to search; with a number the documents are other ones each time
+EXAMPLES = os.environ.get('FANFOLD_MADE_DOCUMENTS')
+
+
+@given(html=documents(), windows=st.sampled_from(['all', 2, 3]))
+@settings(
+    max_examples=int(EXAMPLES or 25),
+    derandomize=EXAMPLES is None,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+)
+def test_a_made_document_in_windows_is_what_its_oracle_says(html, windows):
+    note(html)
+    source = Source(html=html.encode())
+    try:
+        expected = oracle(source)
+    except Exception:  # WeasyPrint cannot render it, so neither can we
+        with pytest.raises(Refusal):
+            ours(source, windows)
+        return
+    note(f'{expected.kind}: {expected.difference}')
+    result = ours(source, windows)
+    if result.report.whole_because == NO_ENGINE:
+        pytest.xfail(NO_ENGINE)
+    found = list(differences(expected.rendered.pdf, result.rendered.pdf))
+    assert not found, '\n'.join(found)
+    assert result.rendered.warnings == expected.rendered.warnings
