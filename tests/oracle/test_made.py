@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from fanfold.local import NO_ENGINE
 from runtime.errors import Refusal
 from tests.oracle.documents import documents
 from tests.oracle.rendering import ours
@@ -40,8 +39,8 @@ def test_a_made_document_in_windows_is_what_its_oracle_says(html, windows):
         return
     note(f'{expected.kind}: {expected.difference}')
     result = ours(source, windows)
-    if result.report.whole_because == NO_ENGINE:
-        pytest.xfail(NO_ENGINE)
+    if 'not plugged in' in str(result.report.whole_because):
+        pytest.xfail('the parallel engine is not plugged in yet')
     found = list(differences(expected.rendered.pdf, result.rendered.pdf))
     assert not found, '\n'.join(found)
     assert result.rendered.warnings == expected.rendered.warnings

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from fanfold.local import NO_ENGINE, WantedWindows
+from fanfold.local import WantedWindows
 from tests.oracle.catalogue import BORROWED, CORPUS, OWN, Entry, source
 from tests.oracle.oracles import oracle_of
 from tests.oracle.rendering import Ours, ours
@@ -38,8 +38,8 @@ def test_a_document_of_the_corpus_in_windows_is_what_its_oracle_says(name, windo
 def hold(name: str, windows: WantedWindows, entry: Entry) -> None:
     oracle = oracle_of(name)
     result = ours(source(name), windows)
-    if result.report.whole_because == NO_ENGINE and (entry.windows > 1 or entry.kind == 'settles'):
-        pytest.xfail(NO_ENGINE)
+    if 'not plugged in' in str(result.report.whole_because) and (entry.windows > 1 or entry.kind == 'settles'):
+        pytest.xfail('the parallel engine is not plugged in yet')
     assert_same(oracle.rendered.pdf, result.rendered.pdf)
     assert result.rendered.warnings == oracle.rendered.warnings
     tells_what_it_did(result, entry, windows)
