@@ -86,14 +86,15 @@ class Furnishing:
         before = self._of_others(lambda page: page < own.start)
         after = self._of_others(lambda page: page >= own.stop)
         boxes = [laid.page for laid in self._pages]
+        holders = [place for place, page in enumerate(boxes) if page.fixed_boxes]
         notes = self._named_notes()
         for place, page in enumerate(boxes):
             root, footnote_area, note_area = page.children
             root.children = [
                 *self._fixed(before, page),
-                *layout_fixed_boxes(context, boxes[:place], page),
+                *layout_fixed_boxes(context, [boxes[holder] for holder in holders if holder < place], page),
                 *root.children,
-                *layout_fixed_boxes(context, boxes[place + 1 :], page),
+                *layout_fixed_boxes(context, [boxes[holder] for holder in holders if holder > place], page),
                 *self._fixed(after, page),
             ]
             number = context.current_page = own.start + place + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from renderer.state import CounterChange, Counters, Group, PageStart, Path
@@ -45,6 +45,34 @@ class Slots:
     def forget_from(self, index: int) -> None:
         """Drop what is noted of this page and those behind it."""
         del self._entries[index - self._first :]
+
+
+class Waiting:
+    """The footnotes that are not laid out yet, in order: a context's `footnotes`, where each line looks for its own."""
+
+    def __init__(self, footnotes: Iterable[Any]) -> None:
+        self._footnotes = dict.fromkeys(footnotes)
+
+    def __contains__(self, footnote: Any) -> bool:
+        return footnote is not None and footnote in self._footnotes
+
+    def __bool__(self) -> bool:
+        return bool(self._footnotes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._footnotes)
+
+    def append(self, footnote: Any) -> None:
+        self._footnotes[footnote] = None
+
+    def remove(self, footnote: Any) -> None:
+        """Raises ValueError, as a list does."""
+        if footnote not in self:
+            raise ValueError(footnote)
+        del self._footnotes[footnote]
+
+    def copy(self) -> Waiting:
+        return Waiting(self._footnotes)
 
 
 def path_to_resume(path: Path | None) -> Any:

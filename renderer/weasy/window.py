@@ -24,6 +24,7 @@ from renderer.weasy.prepared import PreparedDocument, page_box
 from renderer.weasy.replacing import replaced
 from renderer.weasy.slots import (
     Slots,
+    Waiting,
     counter_change,
     entry_of_start,
     frozen_counters,
@@ -135,7 +136,7 @@ class Window:
         self._laid_out = self._renumbered = 0
         before = {**remake_state(), 'anchors': [box.style['anchor'] for box in self._ancestors if box.style['anchor']]}
         context.page_maker = Slots(entry.page_index, before, entry_of_start(entry.start))
-        context.footnotes = self._prepared.footnotes.copy()
+        context.footnotes = Waiting(self._prepared.footnotes)
         context.reported_footnotes, context.broken_out_of_flow = [], {}
         context.rendered_notes = []
         context.registered = entry.registered
