@@ -7,6 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from runtime.errors import Retryable
+
+
+class ZygoteUnavailable(Retryable):
+    """There was no child: the forking process could not be started, or the zygote is closed."""
+
+
 Position = tuple[int, int | None] | None
 
 #: how C code dies that gets no memory

@@ -13,9 +13,8 @@ from datetime import timedelta
 from typing import Any, Final, Literal
 
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, Retryable
-from worker.outcomes import ChildOutcome, Died, Done, Position, Refused
+from worker.outcomes import ChildOutcome, Died, Done, Position, Refused, ZygoteUnavailable
 from worker.requests import LAST_WORDS_SECONDS
-from worker.zygote import ZygoteUnavailable
 
 #: ways to die that happened to a part, not by it
 LOSSES: Final = frozenset({'zygote-died', 'lease-lost', 'draining', 'deadline', 'host'})

@@ -24,13 +24,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from runtime.errors import Retryable
 from runtime.logs import get_logger
 from runtime.scratch import ScratchFolder
 from worker.child import REQUEST_FILE
 from worker.children import BROKEN, LOOK_SECONDS, Child, Reason
 from worker.environment import environment
+from worker.outcomes import ZygoteUnavailable
 from worker.requests import ChildRequest, Request
+
+__all__ = ['Zygote', 'ZygoteUnavailable']
 
 #: how long `start` waits for the forking process
 START_PATIENCE_SECONDS: Final = 60.0
@@ -42,10 +44,6 @@ STARTS_TRIED: Final = 2
 PAYLOAD_FILE: Final = 'payload.json'
 NOT_STARTED: Final = 'the zygote did not start; what it printed says why'
 log = get_logger(__name__)
-
-
-class ZygoteUnavailable(Retryable):
-    """The forking process could not be started, or the zygote is closed."""
 
 
 class Zygote:

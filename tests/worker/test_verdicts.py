@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from runtime.errors import ObjectCorrupt, ObjectMissing, Problem, Refusal, StorageUnavailable
-from worker.outcomes import Died, Done, Position, Refused
+from worker.outcomes import Died, Done, Position, Refused, ZygoteUnavailable
 from worker.requests import LAST_WORDS_SECONDS, seconds_for
 from worker.verdicts import Interrupted, result_of, verdict_of, verdict_of_death
-from worker.zygote import ZygoteUnavailable
 
 SYNTAX = Problem(name='template-syntax', detail='line 3')
 
