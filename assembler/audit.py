@@ -1,37 +1,26 @@
 """The witness: a finished PDF read back by pypdf, which shares no code with what wrote it.
 
 A job completes only past this gate. It walks the page tree, the outline and the name trees, and asks that
-every page is there and that whatever leads to a page leads to one of them. It does not read contents.
+every page is there and that whatever leads to a page leads to one of them. It does not read contents, nor pages: that
+the kids of a node are pages follows from its count, and is looked up for the first and the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pypdf import PdfReader
+from pypdf.errors import PyPdfError
 from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject
 
-from assembler.part import UNREADABLE, dictionary, lookup, reference
-from assembler.trees import entries
+from assembler.contents import Contents
 from runtime.errors import Problem, Refusal
 
 FAULTS_NAMED: Final = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """What a PDF holds, as counted when it was written and again when it is read back.
-
-    Outline entries are those of the top level.
-    """
-
-    pages: int
-    destinations: int
-    outline_entries: int
-    attachments: int
+#: what reading a PDF that is not what it seems may raise: pypdf's own errors, and those of values of another kind
+UNREADABLE: Final = (PyPdfError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def audit(path: Path, *, pages: int) -> Contents:
@@ -54,7 +43,7 @@ class _Witness:
 
     def testify(self, expected: int) -> Contents:
         self._pages = {leaf.idnum for leaf in _leaves(self._catalog)}
-        declared = lookup(self._catalog, '/Pages')['/Count']
+        declared = _lookup(self._catalog, '/Pages')['/Count']
         if not len(self._pages) == declared == expected:
             detail = f'the result declares {declared} pages and has {len(self._pages)}; its parts have {expected}'
             raise Refusal(Problem(name='page-count-mismatch', detail=detail))
@@ -68,20 +57,24 @@ class _Witness:
             detail = f'{len(self._faults)} entries of the result lead nowhere: {named}'
             raise Refusal(Problem(name='merge-error', detail=detail))
         return Contents(
-            pages=expected, destinations=len(self._names), outline_entries=top_level, attachments=attachments
+            pages=expected,
+            destinations=len(self._names),
+            outline_entries=top_level,
+            attachments=attachments,
+            fields=self._count_fields(),
         )
 
     def _named(self, tree: str) -> Iterator[tuple[bytes, Any]]:
-        names = dictionary(self._catalog, '/Names')
-        root = names and dictionary(names, tree)
-        for key, value in entries(root, '/Names') if root else ():
+        names = _dictionary(self._catalog, '/Names')
+        root = names and _dictionary(names, tree)
+        for key, value in _entries(root) if root else ():
             yield key.original_bytes, value
 
     def _check(self, target: Any, what: str) -> None:
         """A destination is an array that starts with a page, a dictionary with one, or the name of one."""
         target = target.get_object()
         if isinstance(target, DictionaryObject):
-            target = lookup(target, '/D')
+            target = _lookup(target, '/D')
         if isinstance(target, ArrayObject):
             found = bool(target) and isinstance(target[0], IndirectObject) and target[0].idnum in self._pages
         else:
@@ -90,47 +83,82 @@ class _Witness:
             self._faults.append(what)
 
     def _check_outline(self) -> int:
-        root = dictionary(self._catalog, '/Outlines')
+        """Follow all entries; how many there are on the first level."""
+        root = _dictionary(self._catalog, '/Outlines')
         if root is None:
             return 0
         seen: set[int] = set()
-        levels = [root]
+        top_level = 0
+        levels: list[Any] = [root]
         while levels:
             parent = levels.pop()
             last = None
-            item = reference(parent, '/First')
+            item = _reference(parent, '/First')
             while item is not None:
                 if item.idnum in seen:
                     raise ValueError('the outline leads back to itself')
                 seen.add(item.idnum)
+                top_level += parent is root
                 entry: Any = item.get_object()
                 if '/Dest' in entry:
                     self._check(entry.raw_get('/Dest'), f'outline entry {entry["/Title"]!r}')
                 levels.append(entry)
-                last, item = item, reference(entry, '/Next')
-            if last != reference(parent, '/Last'):
+                last, item = item, _reference(entry, '/Next')
+            if last != _reference(parent, '/Last'):
                 raise ValueError('the outline ends before its last entry')
-        return sum(1 for _ in _siblings(reference(root, '/First')))
+        return top_level
+
+    def _count_fields(self) -> int:
+        form = _dictionary(self._catalog, '/AcroForm')
+        return 0 if form is None else len(_lookup(form, '/Fields') or ())
 
 
-def _siblings(item: IndirectObject | None) -> Iterator[IndirectObject]:
-    while item is not None:
-        yield item
-        entry: Any = item.get_object()
-        item = reference(entry, '/Next')
+def _entries(tree: DictionaryObject) -> Iterator[tuple[Any, Any]]:
+    """Names and values (as they stand, maybe references) of a name tree, in its order."""
+    pairs = _lookup(tree, '/Names') or ()
+    yield from zip(pairs[::2], pairs[1::2], strict=True)
+    for kid in _lookup(tree, '/Kids') or ():
+        yield from _entries(kid.get_object())
 
 
 def _leaves(catalog: DictionaryObject) -> Iterator[IndirectObject]:
     """References to all pages, in order. Raises ValueError where a node of the tree is none."""
-    root = reference(catalog, '/Pages')
+    root = _reference(catalog, '/Pages')
     nodes = [] if root is None else [root]
     while nodes:
         node = nodes.pop()
-        content: Any = node.get_object()
-        kind = lookup(content, '/Type') if isinstance(content, DictionaryObject) else None
-        if kind == '/Page':
+        if _kind(node) == '/Page':
             yield node
-        elif kind == '/Pages':
-            nodes.extend(reversed(lookup(content, '/Kids')))
+            continue
+        content: Any = node.get_object()
+        kids = _lookup(content, '/Kids')
+        ends = {_kind(kid) for kid in kids[:1] + kids[-1:]}
+        if ends == {'/Page'} and len(kids) == content['/Count']:
+            yield from kids
         else:
-            raise ValueError(f'object {node.idnum} in the page tree is not a page')
+            nodes.extend(reversed(kids))
+
+
+def _kind(node: IndirectObject) -> str:
+    content = node.get_object()
+    kind = _lookup(content, '/Type') if isinstance(content, DictionaryObject) else None
+    if kind not in {'/Page', '/Pages'}:
+        raise ValueError(f'object {node.idnum} in the page tree is not a page')
+    return str(kind)
+
+
+def _lookup(owner: DictionaryObject, key: str) -> Any:
+    """The value under a key, its reference resolved (`DictionaryObject.get` does not); None if there is none."""
+    return owner[key] if key in owner else None  # noqa: SIM401
+
+
+def _reference(owner: DictionaryObject, key: str) -> IndirectObject | None:
+    """The reference under a key; None where there is no entry or a direct one."""
+    value = owner.raw_get(key) if key in owner else None
+    return value if isinstance(value, IndirectObject) else None
+
+
+def _dictionary(owner: DictionaryObject, key: str) -> DictionaryObject | None:
+    """The dictionary under a key, direct or not."""
+    value = _lookup(owner, key)
+    return value if isinstance(value, DictionaryObject) else None

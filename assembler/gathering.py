@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assembler import bundle
+from assembler.bundle import Bundle
 from runtime.errors import ObjectCorrupt, ObjectMissing
 from runtime.logs import get_logger
 
@@ -28,7 +28,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatheredPart:
-    """A part's PDF and what painting said of it."""
+    """A part's bundle and what painting said of it."""
 
     index: int
     path: Path
@@ -60,18 +60,17 @@ def gather(storage: Storage, parts: Sequence[Part], folder: Path, *, wanted: Cal
 def _fetch(storage: Storage, part: Part, folder: Path) -> GatheredPart | None:
     """None: missing or damaged."""
     index = part.key.part_index
-    packed, path = folder / f'{index}.part', folder / f'{index}.pdf'
+    path = folder / f'{index}.bundle'
     for _ in range(FETCH_TRIES):
         try:
-            storage.fetch(str(part.result_ref), packed, sha256=str(part.result_sha256))
-            bundle.unpack(packed, path)
+            storage.fetch(str(part.result_ref), path, sha256=str(part.result_sha256))
+            Bundle.open(path).close()
         except ObjectMissing:
             log.warning('painted part is missing', index=index, key=part.result_ref)
             return None
         except ObjectCorrupt as error:
             log.warning('painted part is damaged', index=index, key=part.result_ref, error=str(error))
             continue
-        packed.unlink()
         return GatheredPart(index=index, path=path, result=part.result or {})
     return None
 

@@ -1,75 +1,104 @@
-"""One outline from the outlines of all parts: their top levels are chained, nothing below them changes."""
+"""The outline, made of the bookmarks of all parts.
+
+Bookmarks come flat, with the levels that style sheets gave them. Levels that a document skips are closed up, as in
+WeasyPrint: an entry is one step below the nearest entry before it that has a smaller level. Documents follow each other
+on the first level; a document in windows is one, whatever window an entry is from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pypdf.generic import DictionaryObject, IndirectObject
+from assembler.encoding import dictionary, number, reference, text
+from assembler.pdf_file import PdfFile
+from assembler.tables import Bookmark
 
-from assembler.part import Part, dictionary, lookup, reference
-from assembler.pdf_file import PdfFile, extended
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    depth: int
+    label: str
+    #: the destination as PDF source
+    place: bytes
+    closed: bool
 
 
 class Outline:
-    """The last entry of a part waits for the first of the next, whose number its /Next needs."""
+    """Entries in the order of their pages; an entry's depth says below which one it is."""
 
-    def __init__(self, target: PdfFile) -> None:
-        self._target = target
-        self._root: int | None = None
-        self._first = 0
-        self._visible = 0
-        self._waiting: tuple[int, bytes] | None = None
-        self.top_level = 0
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        #: levels that were skipped above each step down to the last entry, and the level of that
+        self._skipped: list[int] = []
+        self._level = 0
 
-    def take(self, part: Part) -> None:
-        outlines, root = dictionary(part.catalog, '/Outlines'), reference(part.catalog, '/Outlines')
-        items = list(_chain(outlines)) if outlines is not None else []
-        if root is None or not items:
-            return
-        if self._root is None:
-            self._root = self._target.reserve()
-        relocation = part.relocation
-        relocation.pin(root, self._root)
-        for item in (items[0], items[-1]):
-            relocation.pin(item, self._target.reserve())
-        first = relocation.number(items[0])
-        body = relocation.encode_dictionary(_entry(items[0]))
-        if self._waiting is None:
-            self._first = first
+    @property
+    def top_level(self) -> int:
+        return sum(entry.depth == 1 for entry in self._entries)
+
+    def begin_document(self) -> None:
+        self._skipped, self._level = [], 0
+
+    def take(self, bookmarks: Sequence[Bookmark], numbers: Sequence[int]) -> None:
+        for mark in bookmarks:
+            place = b'[%d 0 R /XYZ %b 0]' % (numbers[mark.page], mark.place.encode())
+            self._entries.append(
+                _Entry(depth=self._depth(mark.level), label=mark.label, place=place, closed=mark.closed)
+            )
+
+    def _depth(self, level: int) -> int:
+        """Go to an entry of this level; its depth, from 1."""
+        if level > self._level:
+            self._skipped.append(level - self._level - 1)
         else:
-            body = extended(body, b'/Prev %d 0 R' % self._waiting[0])
-            self._release(next_entry=first)
-        self._waiting = (first, body)
-        if len(items) > 1:
-            self._target.put(*self._waiting)
-            self._waiting = (relocation.number(items[-1]), relocation.encode_dictionary(_entry(items[-1])))
-        self.top_level += len(items)
-        self._visible += sum(1 + max(0, lookup(_entry(item), '/Count') or 0) for item in items)
+            reached = self._level
+            while self._skipped and reached > level - 1:
+                reached -= 1 + self._skipped.pop()
+            self._skipped.append(level - 1 - reached)
+        self._level = level
+        return len(self._skipped)
 
-    def finish(self) -> dict[str, bytes]:
-        if self._root is None or self._waiting is None:
+    def finish(self, file: PdfFile) -> dict[str, bytes]:
+        """Write the outline; its entry of the catalog, none if there is no bookmark."""
+        if not self._entries:
             return {}
-        last = self._waiting[0]
-        self._release(next_entry=None)
-        body = b'<</Type/Outlines/First %d 0 R/Last %d 0 R/Count %d>>' % (self._first, last, self._visible)
-        self._target.put(self._root, body)
-        return {'/Outlines': b'%d 0 R' % self._root}
+        root = file.reserve()
+        first = file.reserve(len(self._entries))
+        links, visible = self._link(root, first)
+        for index, (entry, link) in enumerate(zip(self._entries, links, strict=True)):
+            count = -visible[index] if entry.closed else visible[index]
+            body = {'Title': text(entry.label), 'Dest': entry.place, 'Count': number(count), **link}
+            file.put(first + index, dictionary(body), 'index')
+        ends = self._ends(first)
+        file.put(root, dictionary({'Count': number(visible[-1]), **ends}), 'index')
+        return {'Outlines': reference(root)}
 
-    def _release(self, *, next_entry: int | None) -> None:
-        assert self._waiting is not None
-        number, body = self._waiting
-        self._target.put(number, body if next_entry is None else extended(body, b'/Next %d 0 R' % next_entry))
+    def _link(self, root: int, first: int) -> tuple[list[dict[str, bytes]], list[int]]:
+        """What leads from each entry to others, and how many entries are visible below it; the last is the root's."""
+        links: list[dict[str, bytes]] = [{} for _ in self._entries]
+        visible = [0] * (len(self._entries) + 1)
+        parents: list[int] = []
+        path: list[int] = []  # from the first level down to the entry before
+        for index, entry in enumerate(self._entries):
+            here = reference(first + index)
+            if len(path) >= entry.depth:
+                before = path[entry.depth - 1]
+                links[before]['Next'] = here
+                links[index]['Prev'] = reference(first + before)
+                del path[entry.depth - 1 :]
+            elif path:
+                links[path[-1]]['First'] = here
+            parent = path[-1] if path else -1
+            if parent >= 0:
+                links[parent]['Last'] = here
+            links[index]['Parent'] = reference(root if parent < 0 else first + parent)
+            parents.append(parent)
+            path.append(index)
+        for index in reversed(range(len(self._entries))):
+            visible[parents[index]] += 1 + (0 if self._entries[index].closed else visible[index])
+        return links, visible
 
-
-def _chain(outlines: DictionaryObject) -> Iterator[IndirectObject]:
-    """References to the top-level entries, in order."""
-    item = reference(outlines, '/First')
-    while item is not None:
-        yield item
-        item = reference(_entry(item), '/Next')
-
-
-def _entry(item: IndirectObject) -> DictionaryObject:
-    entry = item.get_object()
-    assert isinstance(entry, DictionaryObject)
-    return entry
+    def _ends(self, first: int) -> dict[str, bytes]:
+        top = [first + index for index, entry in enumerate(self._entries) if entry.depth == 1]
+        return {'First': reference(top[0]), 'Last': reference(top[-1])}

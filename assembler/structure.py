@@ -1,95 +1,90 @@
-"""One structure tree (tagged PDF) from the trees of all parts (ISO 32000-1, 14.7).
-
-The children of every part's root become children of one root. Keys into the parent tree are counted on
-from part to part, and ids of table headers get their part's number in front, since they are unique only
-within it.
-"""
+"""One structure tree over all parts (ISO 32000-1, 14.7): a root, an element for each document, one parent tree."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
-from pypdf.generic import ArrayObject, DictionaryObject, NameObject
-
-from assembler.part import Part, dictionary, lookup, reference
-from assembler.pdf_file import PdfFile, extended
-from assembler.relocation import encode_name
-from assembler.trees import entries
+from assembler.encoding import array, dictionary, reference, references, string
+from assembler.pdf_file import PdfFile
+from assembler.tables import BundledDocument, Tables
 
 
-class StructureTree:
-    def __init__(self, target: PdfFile) -> None:
-        self._target = target
-        self._root: int | None = None
-        self._language: Any = None
-        self._children: list[bytes] = []
-        self._leaves: list[tuple[int, int]] = []  # number of the leaf, its last key
+@dataclass(slots=True, kw_only=True)
+class _Element:
+    """The structure element of a document, whose kids come window by window."""
+
+    number: int
+    language: str
+    namespace: str
+    kids: list[int] = field(default_factory=list)
+
+
+class Structure:
+    """The tree while parts are added to it."""
+
+    def __init__(self, file: PdfFile) -> None:
+        self._file = file
+        self._root = 0
+        self._elements: list[_Element] = []
+        self._leaves: list[int] = []
         self._next_key = 0
-        self._role_map: dict[str, bytes] = {}
-        self._class_map: dict[str, bytes] = {}
-        self._namespaces: list[bytes] = []
 
-    def take(self, part: Part) -> None:
-        tree, root = dictionary(part.catalog, '/StructTreeRoot'), reference(part.catalog, '/StructTreeRoot')
-        if tree is None or root is None:
+    def assign(self, tables: Tables, numbers: list[int]) -> None:
+        """Give numbers to what a part refers to and does not have: the root, and an element for each document."""
+        if not tables.structure_root:
             return
-        if self._root is None:
-            self._root = self._target.reserve()
-            self._language = lookup(part.catalog, '/Lang')
-        relocation = part.relocation
-        relocation.pin(root, self._root)
-        relocation.parent_tree_base = self._next_key
-        relocation.id_prefix = b'%d-' % part.index
-        self._take_parents(part, tree)
-        self._take_children(part, tree)
-        self._namespaces += [relocation.encode(item) for item in _items(tree, '/Namespaces')]
-        for key, found in (('/RoleMap', self._role_map), ('/ClassMap', self._class_map)):
-            for name, value in (dictionary(tree, key) or {}).items():
-                found.setdefault(name, relocation.encode(value))
+        self._root = self._root or self._file.reserve()
+        numbers[tables.structure_root] = self._root
+        for document in tables.documents:
+            if document.element:
+                if not document.window or not self._elements:
+                    self._begin(document)
+                numbers[document.element] = self._elements[-1].number
 
-    def _take_children(self, part: Part, tree: DictionaryObject) -> None:
-        """A document of another language than the first says so on its own element, as the catalog can name one."""
-        language = lookup(part.catalog, '/Lang')
-        for kid in _items(tree, '/K'):
-            element = kid.get_object()
-            if isinstance(element, DictionaryObject) and language and language != self._language:
-                element.setdefault(NameObject('/Lang'), language)
-            self._children.append(part.relocation.encode(kid))
-
-    def _take_parents(self, part: Part, tree: DictionaryObject) -> None:
-        parents = dictionary(tree, '/ParentTree')
-        pairs = [(int(key) + self._next_key, value) for key, value in entries(parents, '/Nums')] if parents else []
-        if not pairs:
-            return
-        numbers = b' '.join(b'%d %b' % (key, part.relocation.encode(value)) for key, value in pairs)
-        first, last = pairs[0][0], pairs[-1][0]
-        leaf = self._target.add(b'<</Limits [%d %d]/Nums [%b]>>' % (first, last, numbers), 'structure')
-        self._leaves.append((leaf, last))
-        self._next_key = last + 1
-
-    def finish(self) -> dict[str, bytes]:
-        if self._root is None:
-            return {}
-        leaves = b' '.join(b'%d 0 R' % leaf for leaf, _ in self._leaves)
-        parents = self._target.add(b'<</Kids [%b]>>' % leaves, 'structure')
-        body = b'<</Type/StructTreeRoot/ParentTree %d 0 R/ParentTreeNextKey %d/K [%b]>>' % (
-            parents,
-            self._next_key,
-            b' '.join(self._children),
+    def _begin(self, document: BundledDocument) -> None:
+        self._elements.append(
+            _Element(number=self._file.reserve(), language=document.language, namespace=document.namespace)
         )
-        for key, found in ((b'/RoleMap', self._role_map), (b'/ClassMap', self._class_map)):
-            if found:
-                inner = b''.join(encode_name(name) + b' ' + value for name, value in found.items())
-                body = extended(body, key + b'<<' + inner + b'>>')
-        if self._namespaces:
-            body = extended(body, b'/Namespaces [%b]' % b' '.join(dict.fromkeys(self._namespaces)))
-        self._target.put(self._root, body, 'structure')
-        return {'/StructTreeRoot': b'%d 0 R' % self._root}
 
+    def keys(self, count: int) -> range:
+        """So many keys into the parent tree, taken by nobody yet."""
+        first = self._next_key
+        self._next_key += count
+        return range(first, self._next_key)
 
-def _items(owner: DictionaryObject, key: str) -> list[Any]:
-    """The items of an entry that may be one object or an array of them, as they stand, maybe references."""
-    value = lookup(owner, key)
-    if value is None:
-        return []
-    return list(value) if isinstance(value, ArrayObject) else [owner.raw_get(key)]
+    def take(self, tables: Tables, numbers: list[int]) -> None:
+        """Take over what a part's documents have, once all of it has its number."""
+        tagged = [document for document in tables.documents if document.element]
+        elements = {element.number: element for element in self._elements[-len(tagged) :]} if tagged else {}
+        for document in tagged:
+            element = elements[numbers[document.element]]
+            element.kids += [numbers[slot] for slot in document.kids]
+        if tables.parent_leaf:
+            self._leaves.append(numbers[tables.parent_leaf])
+
+    def finish(self, language: bytes) -> dict[str, bytes]:
+        """Write the tree; its entry of the catalog, none if no document is tagged. `language` is that of the file."""
+        if not self._elements:
+            return {}
+        namespaces: dict[str, int] = {}
+        for element in self._elements:
+            entries = {'Type': b'/StructElem', 'S': b'/Document', 'P': reference(self._root)}
+            if element.namespace:
+                if element.namespace not in namespaces:
+                    said = {'Type': b'/Namespace', 'NS': string(element.namespace.encode())}
+                    namespaces[element.namespace] = self._file.add(dictionary(said), 'structure')
+                entries['NS'] = reference(namespaces[element.namespace])
+            if element.language.encode() not in {b'', language}:
+                entries['Lang'] = element.language.encode()
+            self._file.put(element.number, dictionary({**entries, 'K': references(element.kids)}), 'structure')
+        parents = self._file.add(dictionary({'Kids': references(self._leaves)}), 'structure')
+        root = {
+            'Type': b'/StructTreeRoot',
+            'K': references(element.number for element in self._elements),
+            'ParentTree': reference(parents),
+            'ParentTreeNextKey': b'%d' % self._next_key,
+        }
+        if namespaces:
+            root['Namespaces'] = array(reference(number) for number in namespaces.values())
+        self._file.put(self._root, dictionary(root), 'structure')
+        return {'StructTreeRoot': reference(self._root)}

@@ -103,7 +103,7 @@ class Assembler:
         index = part.key.part_index
         first, count = part.spec['first_item'], part.spec['item_count']
         limits = self._limits(held)
-        output = folder / f'{index}.pdf'
+        output = folder / f'{index}.bundle'
         request = RenderRequest(
             archive=archive,
             spec=held.claimed.job_spec,
@@ -128,7 +128,6 @@ class Assembler:
             'parts': [{'path': str(part.path), 'pages': part.result['pages']} for part in parts],
             'out': str(out),
             'metadata': spec.get('metadata') or {},
-            'compress': not (spec.get('options') or {}).get('uncompressed_pdf'),
         }
         request = ChildRequest(entry='assembler.merge:merge_child', payload=payload, limits=self._limits(held))
         merged = result_of(_without_position(run_child(held, self._zygote, request)))

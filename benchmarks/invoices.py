@@ -32,7 +32,7 @@ import pypdf
 import pypdfium2
 from weasyprint import HTML
 
-from assembler.merge import merge
+from assembler.assemble import assemble
 from renderer import weasy
 from renderer.archive import Archive
 from renderer.paint import Painting
@@ -140,12 +140,12 @@ class Runs:
         weasy.warm()
 
     def work(self, part: dict[str, int]) -> None:
-        self._paths.append(self._folder / f'{len(self._paths)}.pdf')
+        self._paths.append(self._folder / f'{len(self._paths)}.bundle')
         with Archive(self._case.archive) as archive:
             Painting(archive, self._job, part=part).paint(self._paths[-1], report=lambda _: None)
 
     def finish(self, out: Path) -> None:
-        merge(self._paths, out)
+        out.write_bytes(b''.join(assemble(self._paths)))
 
 
 def serve(kind: type[Serial | Runs], case: Case, pipe: Connection) -> None:
@@ -194,7 +194,7 @@ def in_children(case: Case, folder: Path, children: int) -> tuple[float, float]:
     while waiting or running:
         while waiting and len(running) < children:
             index, part = waiting.popleft()
-            paths.append(folder / f'part-{index}.pdf')
+            paths.append(folder / f'part-{index}.bundle')
             request = RenderRequest(
                 archive=case.archive, spec=case.spec, part=part, output=paths[-1], placeholders=False,
                 memory_bytes=2**30, cpu_seconds=600, wall_seconds=600,
@@ -203,7 +203,7 @@ def in_children(case: Case, folder: Path, children: int) -> tuple[float, float]:
         outcome = running.popleft().wait()
         assert isinstance(outcome, Done), outcome
         used += outcome.result['timing']['cpu_seconds']
-    merge(paths, folder / 'children.pdf')
+    (folder / 'children.pdf').write_bytes(b''.join(assemble(paths)))
     spent = time.perf_counter() - wall, used + time.process_time() - cpu
     zygote.close()
     return spent

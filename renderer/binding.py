@@ -1,252 +1,265 @@
-"""Binding documents into one PDF while they are painted, without writing and reading each one first.
+"""Binding documents into one bundle while they are painted, without writing and reading each one first.
 
-WeasyPrint paints a document into a `pydyf.PDF`. A BoundPDF is one whose objects are numbered onward from
-those of the documents before it, so that all of them fit into one file as they are: nothing has to be
-relocated, and only the catalog is put together anew. What a document may have only once is named after its item
-(`d12/total`): destinations with the links to them, form fields, attachments whose name is taken. Language, XMP,
-output intent and document information come from the first document. Equal images and profiles are written once.
+WeasyPrint paints a document into a `pydyf.PDF`. A BoundPDF is one that hands its objects over instead of writing them:
+all that pages, outline, form and structure lead to goes into the bundle, under numbers of the bundle; what a
+file has once goes into its tables. In a job of several documents, what has a name is named after its item
+(`d12/total`): destinations with the links to them, form fields, attachments whose name is taken. Equal images, profiles
+and resources are written once.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
 import pydyf
 
-from assembler.pdf_file import PdfFile
-from renderer.trees import NameTree, StructureTree, encoded
+from assembler.bundle import BundleWriter
+from assembler.encoding import text_bytes
+from assembler.fontuse import FontUse
+from assembler.tables import (
+    Bookmark,
+    BundledDocument,
+    BundledFont,
+    Program,
+    Tables,
+    Template,
+    object_slot,
+)
+from renderer.objects import DocumentObjects, SharedFont, number_in
 
 #: catalog entries that are put together from all documents; the others come from the first
-_PUT_TOGETHER: Final = frozenset({'Type', 'Pages', 'Names', 'Outlines', 'StructTreeRoot', 'AcroForm', 'AF'})
+PUT_TOGETHER: Final = frozenset({'Type', 'Pages', 'Names', 'Outlines', 'StructTreeRoot', 'AcroForm', 'AF'})
 
 
-class SharedStream(bytes):
-    """Content of a stream that several documents use; it is written when the last of them is known."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a document stands in its job. The names of an only document stay as they are."""
 
-    number: int
+    item: int
+    window: int = 0
+    windows: int = 1
+    prefix: str = ''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A bookmark; `page` counts from 0, x and y are in points from the bottom left of the page."""
+
+    level: int
+    label: str
+    page: int
+    x: float
+    y: float
+    closed: bool
 
 
 class BoundPDF(pydyf.PDF):  # type: ignore[misc]  # pydyf is not typed
     """A document of a Binder, as WeasyPrint fills it. `write` hands it over instead of writing it."""
 
-    def __init__(self, binder: Binder) -> None:
-        self._binder = binder
-        self.by_number: dict[int, Any] = {}
+    def __init__(self, binder: Binder, place: Place, marks: Sequence[Mark] = ()) -> None:
         super().__init__()
-        self.objects = _ByNumber(self.by_number)
-        self.objects.extend(self.by_number.values())
-
-    def add_object(self, object_: Any) -> None:
-        if object_.free == 'f':
-            object_.number = 0
-            return
-        object_.number, is_new = self._binder.place(object_)
-        if is_new:
-            self.objects.append(object_)
-            self.by_number[object_.number] = object_
+        self._binder = binder
+        self.place = place
+        self.marks = marks
 
     def write(self, output: object, version: object = None, identifier: object = None, compress: bool = False) -> None:  # noqa: ARG002 the signature is pydyf's
         self._binder.take(self)
 
 
-class _ByNumber(list[Any]):
-    """pydyf's list of objects; WeasyPrint looks them up in it by number."""
-
-    def __init__(self, by_number: dict[int, Any]) -> None:
-        super().__init__()
-        self._by_number = by_number
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._by_number[number]
+@dataclass(slots=True, kw_only=True)
+class _Font:
+    number: int
+    use: FontUse
+    identity: str
 
 
 class Binder:
-    """One PDF on its way to `output`. `version` and `compress` are the job's, for all documents the same."""
+    """One bundle on its way to `output`. Version, compression and identifier are the job's, for all documents."""
 
-    def __init__(self, output: BinaryIO, *, version: str, compress: bool) -> None:
-        self._file = PdfFile(output, version=version, compress=compress)
-        self._root, self._pages_root = self._file.reserve(), self._file.reserve()
-        self._outlines_root = self._file.reserve()
-        self._placed: dict[bytes, int] = {}
-        self._placed_now: dict[bytes, int] = {}
-        self._prefix = ''
-        self._page_nodes: list[int] = []
-        self._catalog: dict[str, Any] | None = None
-        self._info: Any = None
-        self._destinations = NameTree()
-        self._attachments = NameTree()
-        self._associated: list[bytes] = []
-        self._outline_ends: list[tuple[bytes, Any]] = []
-        self._outline_count = 0
-        self._structure = StructureTree(self._file.reserve(), self._file.reserve())
-        self._fields: list[bytes] = []
-        self._form_fonts: dict[str, Any] = {}
-        self.pages = 0
-
-    def begin(self, item: int) -> Callable[[], BoundPDF]:
-        """Start the document of an item; what is returned stands in for the class pydyf.PDF."""
-        self._prefix = f'd{item}/'
-        self._placed_now = {}  # what a document that failed has placed was never written
-        return lambda: BoundPDF(self)
+    def __init__(self, output: BinaryIO, *, version: str, compress: bool, identifier: str = '') -> None:
+        self._writer = BundleWriter(output)
+        self._version, self._compress, self._identifier = version, compress, identifier
+        self._objects = 0
+        self.pages_root, self.pages_node = self.reserve(), self.reserve()
+        self._structure_root = 0
+        self._page_slots: list[int] = []
+        self._documents: list[BundledDocument] = []
+        self._destinations: list[tuple[bytes, Template]] = []
+        self._attachments: list[tuple[bytes, bytes, int]] = []
+        self._associated: list[int] = []
+        self._fields: list[int] = []
+        self._field_fonts: dict[str, int] = {}
+        self._catalog: Mapping[str, Template] = {}
+        self._info: Mapping[str, Template] | None = None
+        self._once: list[int] = []
+        self._parents: list[Template] = []
+        self._parent_keys = 0
+        self._fonts: list[_Font] = []
+        #: digests of objects that other parts may have → their number, and the other way round
+        self.by_digest: dict[bytes, int] = {}
+        self.digests: dict[int, bytes] = {}
+        #: resources by their source
+        self.by_source: dict[tuple[bytes, tuple[int, ...]], int] = {}
 
     def reserve(self) -> int:
-        return self._file.reserve()
+        self._objects += 1
+        return self._objects
 
-    def place(self, object_: Any) -> tuple[int, bool]:
-        """The number of an object of the present document, and whether it has yet to be written."""
-        if not isinstance(object_, pydyf.Stream):
-            return self._file.reserve(), True
-        if object_.stream and isinstance(object_.stream[0], SharedStream):
-            return object_.stream[0].number, False
-        if object_.extra.get('Subtype') != '/Image' and 'N' not in object_.extra:
-            return self._file.reserve(), True
-        digest = hashlib.sha256(object_.data).digest()
-        known = self._placed.get(digest) or self._placed_now.get(digest)
-        if known is not None:
-            return known, False
-        number = self._placed_now[digest] = self._file.reserve()
-        return number, True
-
-    def put_shared(self, number: int, stream: Any) -> None:
-        """Write a stream that a SharedStream stood for."""
-        self._file.put_stream(number, stream.data)
+    def font(self, use: FontUse, identity: str) -> SharedFont:
+        """Stand-in for a font, the same one for all documents whose uses agree."""
+        for font in self._fonts:
+            same = font.identity == identity and font.use.face.key == use.face.key
+            if same and font.use.admits(use, same_document=False):
+                font.use.add(use)
+                return SharedFont(font.number)
+        self._fonts.append(_Font(number=self.reserve(), use=use, identity=identity))
+        return SharedFont(self._fonts[-1].number)
 
     def take(self, pdf: BoundPDF) -> None:
-        """Write a document's objects and note what it brings to the catalog."""
-        self._placed |= self._placed_now
-        unwritten = {pdf.catalog.number}
-        self._take_pages(pdf)
-        self._take_names(pdf)
-        unwritten |= self._take_outline(pdf)
-        unwritten |= self._structure.take(pdf)
-        self._take_form(pdf)
-        if self._catalog is None:
-            self._catalog = {key: value for key, value in pdf.catalog.items() if key not in _PUT_TOGETHER}
-            self._info = pdf.info or None
-        for object_ in pdf.objects:
-            if object_.number not in unwritten:
-                self._put(object_)
+        """Write a document's objects and note what it brings to the tables."""
+        taken = DocumentObjects(self, pdf, self._parent_keys)
+        if not self._documents and not pdf.place.window:
+            self._take_catalog(pdf, taken)
+        self._take_pages(pdf, taken)
+        self._take_names(pdf, taken)
+        self._take_form(pdf, taken)
+        self._documents.append(self._document(pdf, taken))
+        taken.write_queued()
         pdf.objects.clear()
-        pdf.by_number.clear()
 
-    def _put(self, object_: Any) -> None:
-        if isinstance(object_, pydyf.Dictionary | pydyf.Array):
-            structural = isinstance(object_, dict) and object_.get('Type') == '/StructElem'
-            self._file.put(object_.number, object_.data, 'structure' if structural else 'pages')
-        else:
-            self._file.put_stream(object_.number, object_.data)
+    def _take_catalog(self, pdf: BoundPDF, taken: DocumentObjects) -> None:
+        """What a file has once, with the objects that belong to nothing else."""
+        before = self._objects
+        self._catalog = {key: taken.encode(value) for key, value in pdf.catalog.items() if key not in PUT_TOGETHER}
+        self._info = {key: taken.encode(value) for key, value in pdf.info.items()} if pdf.info else None
+        taken.write_queued()
+        self._once = [number for number in range(before + 1, self._objects + 1) if number not in self.digests]
 
-    def _take_pages(self, pdf: BoundPDF) -> None:
-        pdf.pages['Parent'] = _reference(self._pages_root)
-        self._page_nodes.append(pdf.pages.number)
-        self.pages += pdf.pages['Count']
+    def _take_pages(self, pdf: BoundPDF, taken: DocumentObjects) -> None:
+        for number in pdf.pages['Kids'][::3]:
+            self._page_slots.append(taken.slot(number))
 
-    def _take_names(self, pdf: BoundPDF) -> None:
-        names = pdf.catalog.get('Names', {})
+    def _take_names(self, pdf: BoundPDF, taken: DocumentObjects) -> None:
+        names, prefix = pdf.catalog.get('Names', {}), pdf.place.prefix
         if 'Dests' in names:
-            pairs = names['Dests']['Names']
-            for name, place in zip(pairs[::2], pairs[1::2], strict=True):
-                self._destinations.add(encoded(self._prefix + name.string), place.data)
-            for object_ in pdf.objects:
-                if isinstance(object_, dict) and object_.get('Subtype') == '/Link' and 'Dest' in object_:
-                    object_['Dest'] = pydyf.String(self._prefix + object_['Dest'].string)
+            for name, place in _pairs(names['Dests']['Names']):
+                self._destinations.append((text_bytes(prefix + _text(name)), taken.encode(place)))
         if 'EmbeddedFiles' in names:
-            holder = _target(pdf, names['EmbeddedFiles'])
-            for name, file in zip(holder['Names'][::2], holder['Names'][1::2], strict=True):
-                self._attachments.add_renamed(encoded(_text(name)), encoded(self._prefix + _text(name)), file)
-        self._associated += pdf.catalog.get('AF', ())
+            for name, file in _pairs(_target(pdf, names['EmbeddedFiles'])['Names']):
+                other = text_bytes((prefix or 'd0/') + _text(name))
+                self._attachments.append((_bytes(name), other, taken.slot(number_in(file))))
+        self._associated += [taken.slot(number_in(file)) for file in pdf.catalog.get('AF', ())]
 
-    def _take_outline(self, pdf: BoundPDF) -> set[int]:
-        """Chain the document's outline to that of the documents before; the objects that must not be written yet."""
-        if 'Outlines' not in pdf.catalog:
-            return set()
-        root = _target(pdf, pdf.catalog['Outlines'])
-        first, last = _target(pdf, root['First']), _target(pdf, root['Last'])
-        for entry in _siblings(pdf, first):
-            entry['Parent'] = _reference(self._outlines_root)
-        if self._outline_ends:
-            previous = self._outline_ends[-1][1]
-            previous['Next'] = first.reference
-            first['Prev'] = previous.reference
-            self._put(previous)
-        self._outline_ends = [*self._outline_ends[:1], (first.reference, last)]
-        self._outline_count += root['Count']
-        return {root.number, last.number}
-
-    def _take_form(self, pdf: BoundPDF) -> None:
+    def _take_form(self, pdf: BoundPDF, taken: DocumentObjects) -> None:
         form = pdf.catalog.get('AcroForm')
         if form is None:
             return
         for reference in form['Fields']:
-            field = _target(pdf, reference)
-            if 'Parent' not in field:  # WeasyPrint also lists radio buttons, which their group brings
-                field['T'] = pydyf.String(self._prefix + _text(field['T']))
-                self._fields.append(reference)
-        fonts = _target(pdf, _target(pdf, form['DR'])['Font'])
-        for name, font in fonts.items():
-            self._form_fonts.setdefault(name, font)
+            if 'Parent' not in _target(pdf, reference):  # WeasyPrint also lists radio buttons, which their group brings
+                self._fields.append(taken.slot(number_in(reference)))
+        for name, font in _target(pdf, _target(pdf, form['DR'])['Font']).items():
+            self._field_fonts.setdefault(name, taken.slot(number_in(font)))
 
-    def close(self) -> None:
-        """Write what belongs to all documents."""
-        entries: dict[str, Any] = {'Type': '/Catalog', 'Pages': _reference(self._pages_root), **(self._catalog or {})}
-        self._file.put(self._pages_root, _pages(self._page_nodes, self.pages))
-        names = {}
-        if self._destinations:
-            names['Dests'] = pydyf.Dictionary({'Names': self._destinations.encode()})
-        if self._attachments:
-            names['EmbeddedFiles'] = pydyf.Dictionary({'Names': self._attachments.encode()})
-        if names:
-            entries['Names'] = pydyf.Dictionary(names)
-        if self._associated:
-            entries['AF'] = pydyf.Array(self._associated)
-        if self._outline_ends:
-            entries['Outlines'] = self._put_outline_root()
-        if self._fields:
-            resources = pydyf.Dictionary({'Font': pydyf.Dictionary(self._form_fonts)})
-            entries['AcroForm'] = pydyf.Dictionary(
-                {'Fields': pydyf.Array(self._fields), 'DR': resources, 'NeedAppearances': 'true'}
+    def _document(self, pdf: BoundPDF, taken: DocumentObjects) -> BundledDocument:
+        place, pages = pdf.place, pdf.pages['Kids'][::3]
+        bookmarks = [
+            Bookmark(
+                level=mark.level, label=mark.label, page=taken.slot(pages[mark.page]),
+                place=taken.encode([mark.x, mark.y]).text[1:-1].decode(), closed=mark.closed,
             )
-        for object_ in self._structure.finish():
-            self._put(object_)
-            entries['StructTreeRoot'] = _reference(self._structure.root)
-        info = None
-        if self._info is not None:
-            info = self._file.add(self._info.data)
-        self._file.put(self._root, pydyf.Dictionary(entries).data)
-        self._file.close(root=self._root, info=info)
+            for mark in pdf.marks
+        ]  # fmt: skip
+        reference = pdf.catalog.get('StructTreeRoot')
+        document = BundledDocument(item=place.item, window=place.window, windows=place.windows, bookmarks=bookmarks)
+        if reference is None:
+            return document
+        root = _target(pdf, reference)
+        self._structure_root = self._structure_root or self.reserve()
+        taken.numbers[root.number] = self._structure_root
+        (kid,) = root['K']
+        element = _target(pdf, kid)
+        element_number = taken.numbers[element.number] = self.reserve()
+        self._take_parents(_target(pdf, root['ParentTree'])['Nums'], taken)
+        return replace(
+            document,
+            element=object_slot(element_number),
+            language=taken.encode(pdf.catalog['Lang']).text.decode('latin-1') if 'Lang' in pdf.catalog else '',
+            namespace=_text(_target(pdf, element['NS'])['NS']) if 'NS' in element else '',
+            kids=[taken.slot(number_in(kid)) for kid in element['K']],
+        )
 
-    def _put_outline_root(self) -> bytes:
-        first, last = self._outline_ends[0][0], self._outline_ends[-1][1]
-        self._put(last)
-        root = pydyf.Dictionary({'Count': self._outline_count, 'First': first, 'Last': last.reference})
-        self._file.put(self._outlines_root, root.data)
-        return _reference(self._outlines_root)
+    def _take_parents(self, entries: Sequence[Any], taken: DocumentObjects) -> None:
+        for key, value in _pairs(entries):
+            encoded = taken.encode(value)
+            self._parents.append(Template(text=b'%d ' + encoded.text, slots=[taken.key(key), *encoded.slots]))
+            self._parent_keys += 1
 
+    def write_stream(self, number: int, dictionary: Template, data: bytes) -> None:
+        self._writer.put_stream(number, dictionary, data)
 
-def _pages(nodes: list[int], count: int) -> bytes:
-    kids = pydyf.Array(_reference(node) for node in nodes)
-    data: bytes = pydyf.Dictionary({'Type': '/Pages', 'Kids': kids, 'Count': count}).data
-    return data
+    def write_object(self, number: int, source: Template, *, structural: bool = False) -> None:
+        self._writer.put(number, source, 'structure' if structural else 'pages')
 
+    def close(self, programs: Iterable[tuple[str, bytes, Collection[int]]]) -> None:
+        """Write what belongs to all documents. `programs`: identity, font program and its glyphs (none: whole)."""
+        self._write_pages_node()
+        leaf = self._write_parent_leaf()
+        written = []
+        for identity, content, glyphs in programs:
+            offset, length = self._writer.put_program(content)
+            written.append(Program(identity=identity, offset=offset, length=length, glyphs=sorted(glyphs)))
+        index_of = {program.identity: index for index, program in enumerate(written)}
+        self._writer.close(
+            Tables(
+                version=self._version, compress=self._compress, identifier=self._identifier, objects=self._objects,
+                pages=len(self._page_slots), pages_node=object_slot(self.pages_node),
+                pages_root=object_slot(self.pages_root), structure_root=object_slot(self._structure_root),
+                parent_keys=self._parent_keys, parent_leaf=object_slot(leaf), documents=self._documents,
+                destinations=self._destinations, catalog=self._catalog, info=self._info, fields=self._fields,
+                field_fonts=self._field_fonts, attachments=self._attachments, associated=self._associated,
+                fonts=[
+                    BundledFont(slot=object_slot(font.number), program=index_of[font.identity], use=font.use)
+                    for font in self._fonts
+                ],
+                programs=written,
+                once=self._once,
+                shared=[(number, digest.hex()) for number, digest in self.digests.items()],
+            )
+        )  # fmt: skip
 
-def _reference(number: int) -> bytes:
-    return b'%d 0 R' % number
+    def _write_pages_node(self) -> None:
+        kids = b' '.join([b'%d 0 R'] * len(self._page_slots))
+        text = b'<</Type/Pages/Parent %%d 0 R/Kids [%b]/Count %d>>' % (kids, len(self._page_slots))
+        slots = [object_slot(self.pages_root), *self._page_slots]
+        self._writer.put(self.pages_node, Template(text=text, slots=slots))
+
+    def _write_parent_leaf(self) -> int:
+        if not self._parents:
+            return 0
+        number = self.reserve()
+        limits = self._parents[0].slots[0], self._parents[-1].slots[0]
+        text = b'<</Limits [%d %d]/Nums [' + b' '.join(item.text for item in self._parents) + b']>>'
+        slots = [*limits, *(slot for item in self._parents for slot in item.slots)]
+        self._writer.put(number, Template(text=text, slots=slots), 'structure')
+        return number
 
 
 def _target(pdf: BoundPDF, reference: bytes) -> Any:
-    return pdf.by_number[int(reference.split()[0])]
+    return pdf.objects[number_in(reference)]
 
 
-def _siblings(pdf: BoundPDF, entry: Any) -> Iterator[Any]:
-    while True:
-        yield entry
-        if 'Next' not in entry:
-            return
-        entry = _target(pdf, entry['Next'])
+def _pairs(entries: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    return zip(entries[::2], entries[1::2], strict=True)
 
 
 def _text(string: Any) -> str:
     """The text of a pydyf.String, which may hold bytes."""
-    return string.string.decode('utf-8', 'replace') if isinstance(string.string, bytes) else string.string
+    text: str | bytes = string.string
+    return text.decode('utf-8', 'replace') if isinstance(text, bytes) else text
+
+
+def _bytes(string: Any) -> bytes:
+    text: str | bytes = string.string
+    return text if isinstance(text, bytes) else text_bytes(text)

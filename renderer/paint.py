@@ -1,8 +1,8 @@
-"""A run of documents → one PDF, in order. What a child of the worker's zygote runs.
+"""A run of documents → one bundle, in order. What a child of the worker's zygote runs.
 
-A job of one HTML document comes out byte for byte as WeasyPrint writes it (the metadata option aside). In
-every other job each document has the pages WeasyPrint gives it, and whatever has a name is named after its
-item: `d12/total`. With placeholders, a document that cannot be rendered becomes one page that says so.
+Each document has the pages WeasyPrint gives it, and all that WeasyPrint writes beside them. In a job of several
+documents whatever has a name is named after its item: `d12/total`. With placeholders, a document that cannot be
+rendered becomes one page that says so.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Painting:
     def paint(
         self, output: Path, *, report: Report, placeholders: bool = False, skip: frozenset[int] = frozenset()
     ) -> dict[str, Any]:
-        """Write the PDF; the result of a paint part, timing aside. Raises Refusal."""
+        """Write the bundle; the result of a paint part, timing aside. Raises Refusal."""
         outcome = _Outcome()
         with self._notices.listening(), output.open('wb') as file:
             if self._alone:
@@ -144,9 +144,11 @@ class Painting:
             raise Refusal(_skipped(item))
         document = self._set(item)
         self._dress(document)
+        volume = self._typesetter.volume(file)
         with _refusing(item):
-            self._typesetter.write(document, file)
+            volume.add_alone(document)
         outcome.add(item, len(document.pages))
+        volume.close()
 
     def _paint_run(
         self, file: Any, outcome: _Outcome, report: Report, *, placeholders: bool, skip: frozenset[int]

@@ -43,21 +43,20 @@ def store_part(
     part_index: int,
     generation: int,
     input_hash: str,
-    pdf: Path,
+    painted: Path,
     result: dict[str, Any],
 ) -> StoredPart:
     """Upload, or adopt what is there. Raises StorageUnavailable."""
-    packed = pdf.with_suffix('.part')
-    bundle.pack(pdf, result, packed)
-    sha256 = sha256_of(packed)
+    bundle.seal(painted, result)
+    sha256 = sha256_of(painted)
     for offset in range(GENERATIONS_TRIED):
         key = part_key(job_id, part_index, generation + offset)
         try:
             storage.put_new(
-                key, packed, sha256=sha256, content_type=bundle.MEDIA_TYPE, metadata={'input-hash': input_hash}
+                key, painted, sha256=sha256, content_type=bundle.MEDIA_TYPE, metadata={'input-hash': input_hash}
             )
         except ObjectExists:
-            adopted = _adopt(storage, key, input_hash, packed.with_suffix('.adopted'))
+            adopted = _adopt(storage, key, input_hash, painted.with_suffix('.adopted'))
             if adopted is not None:
                 return adopted
         else:
@@ -73,6 +72,7 @@ def _adopt(storage: Storage, key: str, input_hash: str, path: Path) -> StoredPar
             return None
         sha256 = metadata.get('sha256', '')
         storage.fetch(key, path, sha256=sha256)
-        return StoredPart(key=key, sha256=sha256, result=bundle.unpack(path, path.with_suffix('.pdf')))
+        with bundle.Bundle.open(path) as found:
+            return None if found.result is None else StoredPart(key=key, sha256=sha256, result=found.result)
     except (ObjectMissing, ObjectCorrupt):
         return None

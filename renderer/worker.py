@@ -95,7 +95,7 @@ class Worker:
             self.inputs.archive(source['key'], source['sha256']) as archive,
             tempfile.TemporaryDirectory(dir=self.scratch, prefix='part-') as folder,
         ):
-            output = Path(folder) / 'part.pdf'
+            output = Path(folder) / 'part.bundle'
             result = self._render(held, archive, output)
             stored = store_part(
                 self.storage,
@@ -103,7 +103,7 @@ class Worker:
                 part_index=claimed.key.part_index,
                 generation=claimed.generation,
                 input_hash=hashed,
-                pdf=output,
+                painted=output,
                 result=result,
             )
         return self.holder.complete(

@@ -5,8 +5,8 @@ A Typesetter renders the documents of one part. It promises the pages that
 
 - documents whose stylesheets are the same share one FontConfiguration and one parsed cascade (Styles). The
   key is what the documents' `style` and `link` elements say, so a template that varies them gets its own;
-- documents bound into one file embed each font once, as the union of the glyphs they use. Glyph ids are
-  retained, so that no content stream changes;
+- documents bound into one bundle share fonts, images and resources; fonts are embedded at assembly, as the union of the
+  glyphs that are used. Glyph ids are retained, so that no content stream changes;
 - a tuned process (`tune`) remembers what pure functions gave and collects garbage between documents.
 """
 
@@ -14,19 +14,23 @@ from renderer.weasy.versions import check_versions, font_digests, system_fonts, 
 
 check_versions()  # before anything below reaches inside
 
+from renderer.weasy.painting import Painted, PlaceInDocument, Volume, paint_window  # noqa: E402
 from renderer.weasy.prepared import PreparedDocument  # noqa: E402
 from renderer.weasy.tuning import tune  # noqa: E402
-from renderer.weasy.typesetting import Typesetter, Volume, warm  # noqa: E402
+from renderer.weasy.typesetting import Typesetter, warm  # noqa: E402
 from renderer.weasy.window import CannotSplitError, Window  # noqa: E402
 
 __all__ = [
     'CannotSplitError',
+    'Painted',
+    'PlaceInDocument',
     'PreparedDocument',
     'Typesetter',
     'Volume',
     'Window',
     'check_versions',
     'font_digests',
+    'paint_window',
     'system_fonts',
     'tune',
     'versions',

@@ -1,19 +1,24 @@
-"""Fonts that documents share: one configuration to lay them out with, one embedded subset to show them with."""
+"""Fonts that documents share: one configuration to lay them out with, and what it takes to embed them at assembly."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pydyf
-from weasyprint.pdf.fonts import Font
+from fontTools.ttLib import TTFont
+from weasyprint.pdf.fonts import build_fonts_dictionary
 from weasyprint.text import ffi
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import URLFetcherResponse
 
-from renderer.binding import Binder, SharedStream
+from assembler.fontuse import FontFace, FontUse
+from renderer.binding import Binder
 from renderer.weasy.versions import system_fonts
 
 if TYPE_CHECKING:
@@ -57,73 +62,85 @@ class _HostFonts:
         return self._fetcher(url) if path is None else URLFetcherResponse(url, path.read_bytes())
 
 
-class FontUnions:
-    """Fonts of the documents bound into one file: each is embedded at the end, with the glyphs all of them use."""
+@dataclass(slots=True, kw_only=True)
+class _Program:
+    """A font program of the bundle. `font` is the first WeasyPrint font that needs it; no glyphs: all of them."""
 
-    def __init__(self, binder: Binder, *, compress: bool, listed: bool) -> None:
+    font: Any
+    glyphs: set[int] = field(default_factory=set)
+
+
+class FontExport:
+    """Fonts of the documents of a bundle: what they use goes into the tables, their programs to the end."""
+
+    def __init__(self, binder: Binder) -> None:
         self._binder = binder
-        self._compress = compress
-        #: whether each document lists the glyphs of its embedded fonts, which then must be its own
-        self._listed = listed
-        self._unions: dict[tuple[Any, ...], tuple[SharedStream, Any, bytes, set[int]]] = {}
-        self._kept: dict[bytes, SharedStream] = {}
+        self._programs: dict[str, _Program] = {}
         #: by address; a face that is kept here keeps its address
         self._faces: dict[int, tuple[Any, bytes]] = {}
         self._hinting = False
 
-    def clean(self, font: Any, to_unicode: Mapping[int, str], hinting: bool) -> None:
-        """In place of Font.clean: note the glyphs, and let the document refer to a stream that is still to come."""
-        if self._listed or not to_unicode or 'fvar' in font.tables or font.png or font.svg or font.colr:
-            _CLEAN(font, to_unicode, hinting)
-            font.file_content = self._as_it_is(font)
-            return
-        key = (font.hash, font.index, self._digest(font))
-        if key not in self._unions:
-            self._unions[key] = (self._shared(_kind(font)), font, font.file_content, set())
-        stream, first, _, glyphs = self._unions[key]
-        glyphs.update(to_unicode)
-        first.missing = {**first.missing, **font.missing}
-        font.file_content = stream
-        self._hinting = hinting
+    def build(
+        self, pdf: Any, fonts: Mapping[Any, Any], compress: bool, subset: bool, options: Mapping[str, Any]
+    ) -> Any:
+        """In place of weasyprint.pdf.build_fonts_dictionary. Bitmap and emoji fonts are embedded as WeasyPrint does."""
+        self._hinting = options['hinting']
+        own = {key: font for key, font in fonts.items() if _is_drawn(font)}
+        dictionary = build_fonts_dictionary(pdf, own, compress, subset, options) if own else pydyf.Dictionary()
+        by_name: dict[str, list[Any]] = {}
+        for font in fonts.values():
+            if not _is_drawn(font):
+                by_name.setdefault(font.hash, []).append(font)
+        for name, same in by_name.items():
+            # of several fonts under one name WeasyPrint embeds the first and describes the last
+            whole = not subset or same[0].used_in_forms
+            identity = self._identity(same[0], whole=whole)
+            program = self._programs.setdefault(identity, _Program(font=same[0]))
+            if not whole:
+                program.glyphs.update(glyph for font in same for glyph in font.to_unicode)
+            stand_in = self._binder.font(_use(same[-1], whole=not subset or same[-1].used_in_forms), identity)
+            pdf.add_object(stand_in)
+            dictionary[name] = stand_in.reference
+        return dictionary
 
-    def _digest(self, font: Any) -> bytes:
-        """SHA-256 of the font's file."""
+    def _identity(self, font: Any, *, whole: bool) -> str:
+        """What tells this program from others: file, face, what a variable font is fixed at, whether it is whole."""
         address = int(ffi.ffi.cast('uintptr_t', font.hb_face))
         if address not in self._faces:
             self._faces[address] = (font.hb_face, hashlib.sha256(font.file_content).digest())
-        return self._faces[address][1]
+        fixed = []
+        if 'fvar' in font.tables:
+            fixed = [font.weight, int(font.style), font.font_size, sorted(font.variations.items())]
+        said = json.dumps([self._faces[address][1].hex(), font.index, fixed, whole])
+        return hashlib.sha256(said.encode()).hexdigest()
 
-    def _as_it_is(self, font: Any) -> SharedStream:
-        digest = hashlib.sha256(font.file_content).digest()
-        if digest not in self._kept:
-            self._kept[digest] = self._shared(font.file_content)
-            self._put(self._kept[digest].number, font)
-        return self._kept[digest]
-
-    def _shared(self, content: bytes) -> SharedStream:
-        stream = SharedStream(content)
-        stream.number = self._binder.reserve()
-        return stream
-
-    def _put(self, number: int, font: Any) -> None:
-        content = bytes(font.file_content)
-        extra = {'Subtype': '/OpenType'} if font.type == 'otf' else {'Length1': len(content)}
-        self._binder.put_shared(number, pydyf.Stream([content], pydyf.Dictionary(extra), compress=self._compress))
-
-    def finish(self) -> None:
-        """Write the fonts."""
-        for stream, font, content, glyphs in self._unions.values():
-            font.file_content = content
-            _CLEAN(font, dict.fromkeys(sorted(glyphs)), self._hinting)
-            self._put(stream.number, font)
+    def programs(self) -> Iterator[tuple[str, bytes, set[int]]]:
+        """Identity, content and glyphs of each program."""
+        for identity, program in self._programs.items():
+            program.font.clean(dict.fromkeys(sorted(program.glyphs)), self._hinting)
+            yield identity, program.font.file_content, program.glyphs
 
 
-def _kind(font: Any) -> bytes:
-    """The first bytes of the font once it is a single one: what tells OpenType from TrueType."""
-    first: bytes = font.file_content[:4]
-    if first == b'ttcf':
-        return b'OTTO' if {'CFF ', 'CFF2'} & set(font.tables) else b'\0\1\0\0'
-    return first
+def _is_drawn(font: Any) -> bool:
+    return bool(font.bitmap or font.png or font.svg or font.colr)
 
 
-_CLEAN: Final = Font.clean
+def _use(font: Any, *, whole: bool) -> FontUse:
+    face = FontFace(
+        key=font.hash, name=font.name.decode('latin-1'), family=font.family, flags=font.flags, ascent=font.ascent,
+        descent=font.descent, italic_angle=font.italic_angle, stem_v=font.stemv, stem_h=font.stemh,
+    )  # fmt: skip
+    use = FontUse(face=face, widths=dict(font.widths), to_unicode=dict(font.to_unicode), missing=dict(font.missing))
+    if whole:
+        use.all_widths, use.all_to_unicode = _all_glyphs(font)
+    return use
+
+
+def _all_glyphs(font: Any) -> tuple[dict[int, float], dict[int, str]]:
+    """Widths and texts of all glyphs, as WeasyPrint says them of a font that is embedded whole."""
+    program = TTFont(io.BytesIO(font.file_content), fontNumber=font.index)
+    widths = {glyph: shape.width * 1000 / font.upem for glyph, shape in enumerate(program.getGlyphSet().values())}
+    texts: dict[int, str] = {}
+    for code, name in program.getBestCmap().items():
+        texts.setdefault(program.getGlyphID(name), chr(code))
+    return widths, texts

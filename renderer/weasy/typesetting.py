@@ -1,24 +1,21 @@
-"""Rendering the documents of one part: on their own, or bound into one file."""
+"""Rendering the documents of one part: on their own, or bound into one bundle."""
 
 from __future__ import annotations
 
 import gc
-import io
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-import pydyf
 from weasyprint import CSS, DEFAULT_OPTIONS, HTML
 from weasyprint import css as weasy_css
 from weasyprint.css.counters import CounterStyle
 from weasyprint.document import Document
 from weasyprint.pdf import VARIANTS
-from weasyprint.pdf.fonts import Font
 
-from renderer.binding import Binder
-from renderer.weasy.fonts import FontUnions, SharedFonts
+from renderer.weasy.fonts import SharedFonts
+from renderer.weasy.painting import Volume
+from renderer.weasy.replacing import replaced
 from runtime.errors import Problem, Refusal
 
 if TYPE_CHECKING:
@@ -48,7 +45,7 @@ class _Styles:
         """`html.render(**options)`, with these stylesheets."""
         counter_style = CounterStyle()
         counter_style.update(self._counter_style)
-        with _replaced(weasy_css, 'find_stylesheets', self._find):
+        with replaced(weasy_css, 'find_stylesheets', self._find):
             document = html.render(
                 font_config=self.fonts,
                 counter_style=counter_style,
@@ -67,33 +64,6 @@ class _Styles:
             self._color_profiles = color_profiles.copy()
         counter_style.update(self._counter_style)
         return self._author_sheets
-
-
-class Volume:
-    """Documents bound into one file, as they come."""
-
-    def __init__(self, output: BinaryIO, options: Mapping[str, Any], zoom: float) -> None:
-        variant = VARIANTS[options['pdf_variant']][1] if options.get('pdf_variant') else {}
-        version = str(options.get('pdf_version') or variant.get('pdf_version') or '1.7')
-        compress = not options.get('uncompressed_pdf')
-        self._options = options
-        self._zoom = zoom
-        self._binder = Binder(output, version=version, compress=compress)
-        self._unions = FontUnions(self._binder, compress=compress, listed=version <= '1.4')
-
-    def add(self, document: Document, item: int) -> None:
-        # what is attached to the job is attached once
-        options = self._options if item == 0 else {**self._options, 'attachments': None}
-        stand_in = self._binder.begin(item)
-        with _replaced(pydyf, 'PDF', stand_in), _replaced(Font, 'clean', self._clean()):
-            document.write_pdf(io.BytesIO(), self._zoom, **options)
-
-    def _clean(self) -> Any:
-        return lambda font, to_unicode, hinting: self._unions.clean(font, to_unicode, hinting)
-
-    def close(self) -> None:
-        self._unions.finish()
-        self._binder.close()
 
 
 class Typesetter:
@@ -120,10 +90,6 @@ class Typesetter:
         if len(self._styles) > STYLES_KEPT:
             self._styles.popitem(last=False)
         return document
-
-    def write(self, document: Document, output: BinaryIO) -> None:
-        """Write a document on its own, as WeasyPrint does."""
-        document.write_pdf(output, self._zoom, **self._options)
 
     def volume(self, output: BinaryIO) -> Volume:
         return Volume(output, self._options, self._zoom)
@@ -162,16 +128,6 @@ def _styles_key(html: HTML) -> tuple[Any, ...]:
     elements = [element for element in html.etree_element.iter() if element.tag in {'style', 'link'}]
     said = [(element.tag, tuple(element.attrib.items()), ''.join(element.itertext())) for element in elements]
     return html.base_url, *said
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 _FIND_STYLESHEETS: Final = weasy_css.find_stylesheets

@@ -1,10 +1,11 @@
-"""PDFs as painting leaves them: made by WeasyPrint, names prefixed with the document's number."""
+"""Documents, as WeasyPrint writes them and as painting bundles them."""
 
 from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ from typing import Any
 import pikepdf
 import pypdfium2
 from weasyprint import HTML, Attachment
+from weasyprint.document import Document
+
+from assembler.assemble import assemble
+from renderer.weasy import Volume
 
 STYLE = """
   @page { size: A6; margin: 1cm; @bottom-center { content: counter(page) } }
@@ -24,9 +29,9 @@ STYLE = """
 def document(number: int, *, sections: int = 3, extra: str = '', head: str = '') -> str:
     """Nested headings, links forth and back, one page a section; every page says whose it is."""
     body = ''.join(
-        f'<section><h1 id="d{number}/s{section}">Document {number} section {section}</h1>'
+        f'<section><h1 id="s{section}">Document {number} section {section}</h1>'
         f'<h2>Folded {section}</h2><h3>Inner {section} (see 5 0 R) \\ ✓</h3>'
-        f'<p><a href="#d{number}/s{(section + 1) % sections}">next</a> <a href="http://example.com/{number}">out</a>'
+        f'<p><a href="#s{(section + 1) % sections}">next</a> <a href="http://example.com/{number}">out</a>'
         f'<p>(see 5 0 R) \\ and {number / 7:.4f}</section>'
         for section in range(sections)
     )
@@ -41,11 +46,38 @@ def write(path: Path, html: str, *, attachments: Sequence[Attachment] = (), **op
     return path
 
 
-def render(html: str, **options: Any) -> bytes:
+def bundle(path: Path, html: str, *, item: int = 0, **options: Any) -> Path:
+    """Paint a document of several, named after its item."""
+    with path.open('wb') as file:
+        volume = Volume(file, options, 1)
+        volume.add(laid_out(html, **options), item)
+        volume.close()
+    return path
+
+
+def laid_out(html: str, **options: Any) -> Document:
+    with quiet():
+        return HTML(string=html).render(**options)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what WeasyPrint leaves open."""
     with warnings.catch_warnings():
-        warnings.filterwarnings('ignore', r'unclosed file .*sRGB2014\.icc', ResourceWarning)  # WeasyPrint's own
-        pdf: bytes = HTML(string=html).write_pdf(**options)
+        warnings.filterwarnings('ignore', r'unclosed file .*sRGB2014\.icc', ResourceWarning)
+        yield
         gc.collect()
+
+
+def joined(paths: Sequence[Path], out: Path, **how: Any) -> Path:
+    """Assemble bundles."""
+    out.write_bytes(b''.join(assemble(paths, **how)))
+    return out
+
+
+def render(html: str, **options: Any) -> bytes:
+    with quiet():
+        pdf: bytes = HTML(string=html).write_pdf(**options)
     return pdf
 
 
@@ -57,13 +89,13 @@ def attachment(name: str, content: bytes) -> Attachment:
     return Attachment(string=content, name=name)
 
 
-def texts(path: Path) -> list[str]:
+def texts(path: Path | bytes) -> list[str]:
     """The text of each page, as pdfium reads it."""
     with pypdfium2.PdfDocument(path) as pdf:
         return [page.get_textpage().get_text_range() for page in pdf]
 
 
-def pixels(path: Path) -> list[bytes]:
+def pixels(path: Path | bytes) -> list[bytes]:
     """Each page as pdfium draws it."""
     with pypdfium2.PdfDocument(path) as pdf:
         return [bytes(page.render(scale=0.7).buffer) for page in pdf]

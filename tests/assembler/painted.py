@@ -15,11 +15,11 @@ from psycopg.rows import TupleRow
 from uuid6 import uuid7
 
 import schema
-from assembler import bundle
+from assembler.bundle import MEDIA_TYPE, seal
 from assembler.relay import Relay
 from runtime.storage import Storage, sha256_of
 from schema import PartKey
-from tests.assembler.documents import document, write
+from tests.assembler.documents import bundle, document, write
 from tests.assembler.given import claimed, submitted
 
 Conn = Connection[TupleRow]
@@ -67,14 +67,14 @@ class Press:
 
     def paint(self, key: PartKey, *, generation: int = 0) -> None:
         index = key.part_index
-        pdf, packed = self.folder / f'{index}.pdf', self.folder / f'{index}.part'
-        if not pdf.exists():
-            write(pdf, document(index))
+        packed = self.folder / f'{index}.bundle'
+        if not packed.exists():
+            self.bundle(index)
         result = {'pages': PAGES, 'items': [[index, None, PAGES]], 'missing': [], 'warnings': ['odd', f'{index}']}
-        bundle.pack(pdf, result, packed)
+        seal(packed, result)
         ref = f'jobs/{key.job_id}/parts/{index}' + (f'.{generation}' if generation else '')
         sha256 = sha256_of(packed)
-        self.storage.put_new(ref, packed, sha256=sha256, content_type=bundle.MEDIA_TYPE)
+        self.storage.put_new(ref, packed, sha256=sha256, content_type=MEDIA_TYPE)
         schema.complete_part(self.conn, key, input_hash='h', result=result, result_ref=ref, result_sha256=sha256)
 
     def painted(self, parts: int, *, failing: Sequence[int] = (), **changes: Any) -> PartKey:
@@ -97,8 +97,13 @@ class Press:
             self.conn, key, epoch=epoch, failure=failure, charge='attempt', **budget, retry_after=timedelta()
         )
 
+    def bundle(self, index: int, **options: Any) -> Path:
+        """Paint a part, not yet sealed."""
+        return bundle(self.folder / f'{index}.bundle', document(index), item=index, **options)
+
     def pdf(self, index: int) -> Path:
-        return self.folder / f'{index}.pdf'
+        """What WeasyPrint makes of a part."""
+        return write(self.folder / f'{index}.pdf', document(index))
 
 
 def archive_of(documents: int) -> bytes:

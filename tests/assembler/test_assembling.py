@@ -26,7 +26,7 @@ from runtime.nudge import Nudger
 from runtime.settings import Settings
 from runtime.storage import Storage
 from schema import PartKey
-from tests.assembler.documents import attachment, document, outline, texts, write
+from tests.assembler.documents import attachment, outline, texts
 from tests.assembler.given import event_keys, part_at
 from tests.assembler.painted import PAGES, Press
 from worker.children import Child
@@ -109,7 +109,7 @@ def test_a_job_of_one_part_is_that_part(
     relay.tick()
 
     path = download(storage, conn, key, tmp_path / 'result.pdf')
-    assert path.read_bytes() == press.pdf(0).read_bytes()
+    assert texts(path) == texts(press.pdf(0))
 
 
 def test_a_redelivered_hint_assembles_once(
@@ -325,7 +325,7 @@ def test_a_merge_that_takes_for_ever_fails_the_job_with_the_reason(
 
 
 def test_a_merge_that_takes_all_memory_fails_the_job_with_the_reason(conn: Conn, press: Press, start: Start) -> None:
-    write(press.pdf(0), document(0), attachments=[attachment('big', os.urandom(16_000_000))])
+    press.bundle(0, attachments=[attachment('big', os.urandom(16_000_000))])
     key = press.painted(2)
     assembler = start(child_memory_bytes=4_000_000, part_attempts=2)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from PIL import Image
 
+from assembler.assemble import assemble
 from renderer.archive import Archive
 from renderer.paint import Painting, Report
 from renderer.sources import JobSpec
@@ -124,12 +125,12 @@ class Job:
         skip: frozenset[int] = frozenset(),
         report: Report = lambda position: None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Paint in this process: the result and the PDF."""
-        output = self.folder / 'part.pdf'
+        """Paint in this process: the result, and the PDF of this part alone."""
+        output = self.folder / 'part.bundle'
         with Archive(self.archive()) as archive:
             painting = Painting(archive, JobSpec.from_json(self.spec), part=part or self.whole)
             result = painting.paint(output, report=report, placeholders=placeholders, skip=skip)
-        return result, output.read_bytes()
+        return result, b''.join(assemble([output]))
 
 
 MakeJob = Callable[..., Job]

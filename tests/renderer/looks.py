@@ -43,9 +43,11 @@ def looks(pdf: bytes) -> list[dict[str, Any]]:
 
 
 def destinations(raw: pikepdf.Pdf) -> Iterator[tuple[Any, Any]]:
-    tree = raw.Root.get('/Names', {}).get('/Dests')
-    if tree is not None:
-        names = list(tree.Names)
+    trees = [raw.Root.get('/Names', {}).get('/Dests', {})]
+    while trees:
+        tree = trees.pop()
+        trees += reversed(list(tree.get('/Kids', [])))
+        names = list(tree.get('/Names', []))
         yield from zip(names[::2], names[1::2], strict=True)
 
 

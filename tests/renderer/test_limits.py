@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from assembler.assemble import assemble
 from renderer.runs import fingerprint
 from tests.renderer.bundles import Job, MakeJob, invoice_files, invoice_records
 from tests.renderer.looks import looks
@@ -19,7 +20,7 @@ MIB = 1 << 20
 def paint_in(zygote: Zygote, job: Job, **how: Any) -> Any:
     limits = {'memory_bytes': 400 * MIB, 'cpu_seconds': 20, 'wall_seconds': 30.0, 'placeholders': False}
     request = RenderRequest(
-        archive=job.archive(), spec=job.spec, part=job.whole, output=job.folder / 'child.pdf', **{**limits, **how}
+        archive=job.archive(), spec=job.spec, part=job.whole, output=job.folder / 'child.bundle', **{**limits, **how}
     )
     outcome = zygote.start(request).wait(40)
     assert outcome is not None
@@ -31,7 +32,7 @@ def test_a_child_paints_what_this_process_paints(zygote: Zygote, make_job: MakeJ
     outcome = paint_in(zygote, job)
     result, pdf = job.paint()
     assert isinstance(outcome, Done)
-    assert (job.folder / 'child.pdf').read_bytes() == pdf
+    assert b''.join(assemble([job.folder / 'child.bundle'])) == pdf
     timing = outcome.result.pop('timing')
     assert outcome.result == result
     assert timing['started_at'] < timing['finished_at']
@@ -49,7 +50,7 @@ def test_placeholders_and_skipped_items_go_through_the_zygote(zygote: Zygote, ma
     job = make_job(files={'t.html': b'{{ n }}'}).template('t.html', [{'n': 'one'}, {}, {'n': 'three'}])
     outcome = paint_in(zygote, job, placeholders=True, skip=frozenset({0}))
     assert [(entry['document'], entry['record']) for entry in outcome.result['missing']] == [(0, 0), (0, 1)]
-    texts = [page['text'] for page in looks((job.folder / 'child.pdf').read_bytes())]
+    texts = [page['text'] for page in looks(b''.join(assemble([job.folder / 'child.bundle'])))]
     assert [text.splitlines()[0] for text in texts] == [
         'Missing: document 0, record 0', 'Missing: document 0, record 1', 'three',
     ]  # fmt: skip
