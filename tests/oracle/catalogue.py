@@ -31,6 +31,8 @@ class Entry:
     kind: Kind = 'stable'
     #: of write_pdf
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: kinds of difference that are meant, see tests.oracle.same
+    but: frozenset[str] = frozenset()
 
 
 FORMS: Final = {'pdf_forms': True}
@@ -65,7 +67,8 @@ OWN: Final[dict[str, Entry]] = {
     'hyphens': Entry(windows=4),
     'minmaxheight': Entry(windows=5),
     'mirrored': Entry(windows=7),
-    'missingglyph': Entry(windows=5),
+    # characters without a glyph share a font's free numbers, which windows hand out for themselves
+    'missingglyph': Entry(windows=5, but=frozenset({'content'})),
     'nested': Entry(windows=9),
     'notes': Entry(windows=6),
     'oncepages': Entry(windows=5),
@@ -117,6 +120,7 @@ BORROWED: Final[dict[str, Entry]] = {
     'samples/invoice/invoice.html': Entry(windows=1),
     'samples/ticket/ticket.html': Entry(windows=1),
     'book-40.html': Entry(windows=41),
+    'book-100.html': Entry(windows=101),
 }
 
 

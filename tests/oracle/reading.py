@@ -56,6 +56,7 @@ class _Reader:
         self._destinations = {
             bytes(name): self._place(value) for name, value in _tree(names.get('/Dests'), '/Names')
         }  # fmt: skip
+        self._ids: dict[str, int] = {}
         self._digests: dict[tuple[int, int], bytes] = {}
         self._attachments = list(_tree(names.get('/EmbeddedFiles'), '/Names'))
 
@@ -70,8 +71,9 @@ class _Reader:
             'version': self._raw.pdf_version,
             'XMP': self._xmp(),
             'output intents': [_intent(intent) for intent in self._root.get('/OutputIntents', [])],
-            'attachments': [(bytes(name), _attachment(spec)) for name, spec in self._attachments],
-            'associated files': [_attachment(spec) for spec in self._root.get('/AF', [])],
+            # WeasyPrint does not sort their name tree, as it should
+            'attachments': sorted((_attachment(spec) for _, spec in self._attachments), key=repr),
+            'associated files': sorted((_attachment(spec) for spec in self._root.get('/AF', [])), key=repr),
             'form': self._form(),
             'fonts': sorted({name for page in self._raw.pages for name in _fonts(page)}),
             'marked': _plain(self._root.get('/MarkInfo')),
@@ -171,7 +173,9 @@ class _Reader:
         form = self._root.get('/AcroForm')
         if form is None:
             return None
-        fields = [(_field_name(field), [_field_name(kid) for kid in field.get('/Kids', [])]) for field in form.Fields]
+        # WeasyPrint lists radio buttons as fields too, beside the group that they belong to
+        fields = [field for field in form.Fields if '/Parent' not in field]
+        fields = [(_field_name(field), [_field_name(kid) for kid in field.get('/Kids', [])]) for field in fields]
         return {'fields': fields, 'appearances': _plain(form.get('/NeedAppearances'))}
 
     def _outline(self, parent: Any, level: int) -> Iterator[tuple[Any, ...]]:
@@ -203,11 +207,19 @@ class _Reader:
             if node.get('/Type') == '/OBJR':
                 yield depth, 'object', page, str(node.Obj.Subtype), _numbers(node.Obj.Rect)
                 continue
-            said = {key: _plain(node[key]) for key in ELEMENT_KEYS if key in node}
-            yield depth, str(node.get('/S', 'root')), page, said
+            yield depth, str(node.get('/S', 'root')), page, self._element(node)
             kids = node.get('/K', [])
             kids = list(kids) if isinstance(kids, pikepdf.Array) else [kids]
             stack.extend((depth + 1, kid, page) for kid in reversed(kids))
+
+    def _element(self, node: Any) -> dict[str, Any]:
+        """What an element says; ids, which WeasyPrint makes of object numbers, by the order in which they come."""
+        said = {key: _plain(node[key]) for key in ELEMENT_KEYS if key in node}
+        if '/ID' in said:
+            said['/ID'] = self._ids.setdefault(said['/ID'], len(self._ids))
+        if '/Headers' in said.get('/A', {}):
+            said['/A']['/Headers'] = [self._ids.setdefault(name, len(self._ids)) for name in said['/A']['/Headers']]
+        return said
 
     def _marked(self) -> Iterator[list[str]]:
         """For each page the tags that its marked content belongs to, by the parent tree, then those of annotations."""

@@ -6,6 +6,7 @@ import io
 from dataclasses import dataclass
 
 from fanfold.local import LocalJob, Report, WantedWindows, render
+from runtime.errors import Problem, Refusal
 from tests.oracle.fresh import in_fresh_process
 from tests.oracle.serial import Rendered, Source, warnings_caught
 
@@ -19,14 +20,21 @@ class Ours:
 
 
 def ours(source: Source, windows: WantedWindows) -> Ours:
-    return in_fresh_process(_ours, source, windows)
+    """Raises Refusal."""
+    outcome = in_fresh_process(_ours, source, windows)
+    if isinstance(outcome, Problem):
+        raise Refusal(outcome)
+    return outcome
 
 
-def _ours(source: Source, windows: WantedWindows) -> Ours:
+def _ours(source: Source, windows: WantedWindows) -> Ours | Problem:
     job = LocalJob(
         source=source.html, base_url=source.base_url, options=source.options, workers=WORKERS, windows=windows
     )
     output = io.BytesIO()
     with warnings_caught() as warnings:
-        report = render(job, output)
+        try:
+            report = render(job, output)
+        except Refusal as refusal:
+            return refusal.problem
     return Ours(rendered=Rendered(pdf=output.getvalue(), warnings=tuple(warnings)), report=report)

@@ -92,7 +92,7 @@ class _Layout:
             before = _look(context, pages)
             context.footnotes = list(footnotes)
             pages = pagination.replay()
-            self.settled = _look(context, pages) == before
+            self.settled = _look(context, pages) == before and not _content_changed(context)
         # strings, margin boxes and what else comes when pages are fixed
         with ExitStack() as stack:
             stack.enter_context(patch.object(layout, 'initialize_page_maker', lambda *_: None))
@@ -108,10 +108,8 @@ class _Layout:
             total = len(pages)
             context.footnotes = list(footnotes)
             pages = pagination.make(pages)
-            states = [entry[-1] for entry in context.page_maker]
-            changed = any(state['content_changed'] for state in states)
-            wanted = any(state['pages_wanted'] for state in states) and total != len(pages)
-            if not changed and not wanted:
+            wanted = any(entry[-1]['pages_wanted'] for entry in context.page_maker) and total != len(pages)
+            if not wanted and not _content_changed(context):
                 break
         return pages
 
@@ -168,6 +166,11 @@ def _first_letter_once(first_letter_to_box: Callable[..., Any], box: Any, skip_s
     while letter.style['float'] == 'none' and getattr(inner := letter.children[0], 'children', None):
         letter.children = inner.children
     return skip_stack
+
+
+def _content_changed(context: Any) -> bool:
+    """Whether content was written anew after its page had been laid out."""
+    return any(entry[-1]['content_changed'] for entry in context.page_maker)
 
 
 def _look(context: Any, pages: list[Any]) -> list[Any]:

@@ -40,7 +40,7 @@ def hold(name: str, windows: WantedWindows, entry: Entry) -> None:
     result = ours(source(name), windows)
     if 'not plugged in' in str(result.report.whole_because) and (entry.windows > 1 or entry.kind == 'settles'):
         pytest.xfail('the parallel engine is not plugged in yet')
-    assert_same(oracle.rendered.pdf, result.rendered.pdf)
+    assert_same(oracle.rendered.pdf, result.rendered.pdf, but=entry.but)
     assert result.rendered.warnings == oracle.rendered.warnings
     tells_what_it_did(result, entry, windows)
 
