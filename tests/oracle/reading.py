@@ -73,7 +73,7 @@ class _Reader:
             'output intents': [_intent(intent) for intent in self._root.get('/OutputIntents', [])],
             # WeasyPrint does not sort their name tree, as it should
             'attachments': sorted((_attachment(spec) for _, spec in self._attachments), key=repr),
-            'associated files': sorted((_attachment(spec) for spec in self._root.get('/AF', [])), key=repr),
+            'associated files': sorted({repr(_attachment(spec)) for spec in self._root.get('/AF', [])}),  # each once
             'form': self._form(),
             'fonts': sorted({name for page in self._raw.pages for name in _fonts(page)}),
             'marked': _plain(self._root.get('/MarkInfo')),
