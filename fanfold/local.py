@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import io
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 from weasyprint import HTML
 from weasyprint.urls import FatalURLFetchingError, URLFetcher
 
+from fanfold.windowed import WindowedRendering
 from renderer import weasy
-from renderer.seams import Seam, Windows, cut
+from renderer.parallel import RenderedWindow, RenderWhole, Step
+from renderer.seams import NO_FORCED_BREAK, ONE_WINDOW_ASKED, Seam, Windows, cut
 from renderer.weasy.prepared import PreparedDocument
 from runtime.errors import Problem, Refusal
 
 WantedWindows = int | Literal['auto', 'all']
 
-#: how many windows are rendered until the parallel engine is part of this module
-NO_ENGINE: Final = 'the parallel engine is not plugged in yet'
+NOT_LINUX: Final = 'several processes can share a document on Linux only'
+DIRTY_SEAMS: Final = 'floats or footnotes go over every page break where it could be split'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +78,38 @@ class LocalJob:
     @property
     def name(self) -> str:
         return self.source if isinstance(self.source, str) else 'the document'
+
+    def to_json(self, folder: Path) -> dict[str, Any]:
+        """For another process of this machine; a document that has no name is put into a file of this folder."""
+        file = None
+        if isinstance(self.source, bytes):
+            file = folder / 'source'
+            file.write_bytes(self.source)
+        fetching = {**asdict(self.fetching)}
+        if self.fetching.allowed_protocols is not None:
+            fetching['allowed_protocols'] = sorted(self.fetching.allowed_protocols)
+        return {
+            'source': None if file else self.source,
+            'file': None if file is None else str(file),
+            'base_url': self.base_url,
+            'encoding': self.encoding,
+            'media_type': self.media_type,
+            'options': _options_to_json(self.options),
+            'zoom': self.zoom,
+            'fetching': fetching,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LocalJob:
+        given = dict(value)
+        file = given.pop('file')
+        fetching = given.pop('fetching')
+        if fetching['allowed_protocols'] is not None:
+            fetching['allowed_protocols'] = frozenset(fetching['allowed_protocols'])
+        named = given.pop('source')
+        source = named if file is None else Path(file).read_bytes()
+        options = _options_from_json(given.pop('options'))
+        return cls(source=source, options=options, fetching=Fetching(**fetching), **given)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,14 +203,72 @@ Watcher = Callable[[Progress], None]
 def plan(job: LocalJob) -> Plan:
     """Where the document would be split. Raises Refusal if it cannot be read."""
     with _refusing(job):
-        prepared = PreparedDocument(_html(job), job.options)
+        prepared = PreparedDocument(open_html(job), job.options)
     windows = cut(prepared.seams, prepared.weight, windows=job.windows, workers=job.workers)
     return Plan(seams=tuple(prepared.seams), windows=windows)
 
 
 def render(job: LocalJob, output: BinaryIO, *, progress: Watcher | None = None) -> Report:
     """Write the PDF. Raises Refusal, with one line that says what could not be read or rendered."""
-    return _render_whole(job, output, progress or _nobody, whole_because=NO_ENGINE)
+    watcher = progress or _nobody
+    if job.windows == 1 or (job.windows == 'auto' and job.workers == 1):
+        return _render_whole(job, output, watcher, whole_because=ONE_WINDOW_ASKED)
+    if sys.platform != 'linux':
+        return _render_whole(job, output, watcher, whole_because=NOT_LINUX)
+    try:
+        return _render_in_windows(job, output, watcher)
+    except RenderWhole as whole:
+        return _render_whole(job, output, watcher, whole_because=str(whole))
+
+
+def _render_in_windows(job: LocalJob, output: BinaryIO, progress: Watcher) -> Report:
+    """A window each in a child of the press. Raises RenderWhole where that is not to be."""
+    started = time.monotonic()
+    cpu_started = _cpu_seconds()
+    progress(Progress(step='preparing'))
+    with WindowedRendering(job) as rendering:
+        seams, windows = rendering.plan()
+        if windows.count == 1:
+            raise RenderWhole(windows.whole_because or NO_FORCED_BREAK)
+        rendered = rendering.render(windows, output, lambda step: progress(_progress_of(step)))
+        rounds = rendering.rounds
+    labels = ['', *(seam.label for seam in windows.seams)]
+    return Report(
+        pages=sum(window.pages for window in rendered),
+        seams=seams,
+        parts=tuple(_part(window, labels[window.number]) for window in rendered),
+        rounds=rounds,
+        whole_because=None if len(rendered) > 1 else DIRTY_SEAMS,
+        seconds=time.monotonic() - started,
+        cpu_seconds=_cpu_seconds() - cpu_started,
+    )
+
+
+def _progress_of(step: Step) -> Progress:
+    name: Literal['laying out', 'painting'] = 'laying out' if step.step == 'layout' else 'painting'
+    return Progress(step=name, done=step.done, total=step.total, pages=step.pages)
+
+
+def _part(window: RenderedWindow, label: str) -> Part:
+    before = 0.0
+    if window.layout:
+        before = float(window.layout[-1]['cpu_seconds'])
+    return Part(
+        window=window.number,
+        label=label,
+        first_page=window.first_page,
+        pages=window.pages,
+        rounds=window.rounds,
+        layout_seconds=before,
+        paint_seconds=max(0.0, window.paint['cpu_seconds'] - before),
+        memory_bytes=window.paint['max_rss_bytes'],
+    )
+
+
+def _cpu_seconds() -> float:
+    """Of this process and all that it waited for."""
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
 def _render_whole(job: LocalJob, output: BinaryIO, progress: Watcher, *, whole_because: str) -> Report:
@@ -183,7 +277,7 @@ def _render_whole(job: LocalJob, output: BinaryIO, progress: Watcher, *, whole_b
     started, cpu_started = time.monotonic(), time.process_time()
     progress(Progress(step='preparing'))
     with _refusing(job):
-        html = _html(job)
+        html = open_html(job)
         progress(Progress(step='laying out', total=1))
         document = html.render(**job.options)
     laid_out = time.process_time()
@@ -214,7 +308,7 @@ def _render_whole(job: LocalJob, output: BinaryIO, progress: Watcher, *, whole_b
     )
 
 
-def _html(job: LocalJob) -> HTML:
+def open_html(job: LocalJob) -> HTML:
     """The document, parsed, as the `weasyprint` command reads it."""
     source = io.BytesIO(job.source) if isinstance(job.source, bytes) else job.source
     return HTML(
@@ -240,6 +334,21 @@ def _refusing(job: LocalJob) -> Iterator[None]:
     except Exception as error:
         detail = f'{job.name} cannot be rendered: {type(error).__name__}: {error}'
         raise Refusal(Problem(name='render-error', detail=detail)) from error
+
+
+def _options_to_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON; bytes as text of one character each."""
+    return {
+        name: {'latin-1': value.decode('latin-1')} if isinstance(value, bytes) else value
+        for name, value in options.items()
+    }
+
+
+def _options_from_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value['latin-1'].encode('latin-1') if isinstance(value, dict) else value
+        for name, value in options.items()
+    }
 
 
 def _told(error: BaseException) -> str:

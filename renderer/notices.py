@@ -77,6 +77,31 @@ class Notices(logging.Handler):
         return f'document {item.document}{record}: {message}{again}'
 
 
+class Heard(logging.Handler):
+    """Collects warnings as WeasyPrint gives them, each once, as pairs of a level's name and a message."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._found: dict[tuple[str, str], None] = {}
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        logger = logging.getLogger('weasyprint')
+        logger.addHandler(self)
+        logger.propagate = False
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._found.setdefault((record.levelname, record.getMessage()))
+
+    def warnings(self, more: Iterable[str] = ()) -> list[str]:
+        """Each as `LEVEL message`."""
+        return [*more, *(f'{level} {message}' for level, message in self._found)]
+
+
 def _told(record: logging.LogRecord) -> str:
     """The message, with files under the names that they have in the job, and causes where WeasyPrint tells none."""
     args = tuple(_cause(arg) if isinstance(arg, BaseException) else arg for arg in _values(record.args))

@@ -65,12 +65,20 @@ class Answer:
 class Press:
     """`opener` (module:function) opens what `given` names in the press: see renderer.prepare.Opened.
 
-    The limits hold for the preparation, and for each window's layout and painting. Thread-safe, as long as each
-    window is used by one thread at a time.
+    The limits hold for the preparation, and for each window's layout and painting. Warnings come as those of a job,
+    or with `plain_warnings` as WeasyPrint gives them, each as `LEVEL message`. Thread-safe, as long as each window is
+    used by one thread at a time.
     """
 
     def __init__(
-        self, *, scratch: Path, opener: str, given: dict[str, Any], limits: Limits, network: bool = False
+        self,
+        *,
+        scratch: Path,
+        opener: str,
+        given: dict[str, Any],
+        limits: Limits,
+        network: bool = False,
+        plain_warnings: bool = False,
     ) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self._plan = scratch / PLAN_FILE
@@ -81,6 +89,7 @@ class Press:
             'plan': str(self._plan),
             'memory_bytes': limits.memory_bytes,
             'cpu_seconds': limits.cpu_seconds,
+            'plain_warnings': plain_warnings,
         }
         self._zygote = Zygote(
             scratch=scratch / 'zygote',

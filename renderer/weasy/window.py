@@ -147,18 +147,19 @@ class Window:
 
     def _set_targets(self, entry: EntryState) -> None:
         """Write the page counters of anchors into the content that names them."""
-        changed = {name for name in self._named if self._targets.get(name) != entry.targets.get(name)}
-        self._targets = dict(entry.targets)
         collector = self._prepared.targets
-        for name in changed:
+        changed = {name: _changes(self._targets.get(name), entry.targets.get(name)) for name in self._named}
+        for name in (name for name, counters in changed.items() if counters):
             item = collector.target_lookup_items.get(name)
             if item is not None:
-                item.cached_page_counter_values = {
-                    key: list(stack) for key, stack in entry.targets.get(name, {}).items()
-                }
+                found = entry.targets.get(name, {})
+                item.cached_page_counter_values = {counter: list(stack) for counter, stack in found.items()}
+        self._targets = dict(entry.targets)
         self._fresh_lookups = set()
         for box, item in self._lookups.items():
-            if not changed.isdisjoint(collector.named.get((box, 'content'), ())):
+            wanted = {counter for counters in item.missing_target_counters.values() for counter in counters}
+            named = collector.named.get((box, 'content'), ())
+            if any(not wanted.isdisjoint(changed[name]) for name in named):
                 item.parse_again(item.cached_page_counter_values)
                 self._fresh_lookups.add(id(item))
 
@@ -364,6 +365,12 @@ class Window:
             laid_out=self._laid_out,
             renumbered=self._renumbered,
         )
+
+
+def _changes(before: Counters | None, after: Counters | None) -> set[str]:
+    """The counters whose values differ."""
+    one, two = before or {}, after or {}
+    return {name for name in {*one, *two} if one.get(name) != two.get(name)}
 
 
 def _running_store() -> Any:
