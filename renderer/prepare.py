@@ -72,7 +72,7 @@ def prepare(payload: dict[str, Any]) -> dict[str, Any]:
     weasy.tune()
     limit(payload['memory_bytes'], payload['cpu_seconds'])
     started = time.time()
-    notices = Notices(name_items=False)
+    notices = _listener(payload['plain_warnings'])
     plan: dict[str, Any] = {}
     with notices.listening(), _told(plan):
         opened: Opened = load(payload['opener'])(payload['given'])
