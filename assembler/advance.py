@@ -1,11 +1,13 @@
 """What follows a completed batch: the one place that knows the order of batches. Pure: values in, a step out.
 
-    plan → paint → assemble → the job is completed
-                 ↑          ↓
-                 └─ repair ─┘   painted parts that turned out missing or damaged, at most REPAIR_ROUNDS times
+    plan → (layout …) → paint → assemble → the job is completed
+             ↺ rounds     ↑          ↓
+                          └─ repair ─┘   painted parts that turned out missing or damaged, at most REPAIR_ROUNDS times
 
-Under the policy `partial` a batch may complete with failed parts. A plan or an assembly that failed, or a
-job of which nothing at all was painted, fails; whatever else is missing becomes placeholders in the
+A long document is laid out in windows before it is painted, in as many rounds as it takes (assembler.rounds).
+
+Under the policy `partial` a batch may complete with failed parts. A plan or an assembly that failed, a window that
+failed, or a job of which nothing at all was painted, fails; whatever else is missing becomes placeholders in the
 result. Under the policy `fail` such a job has ended already and nothing asks here.
 """
 
@@ -15,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from assembler.rounds import Following, LaidOut, after_layout, after_planning
 from runtime.errors import Problem
 
 REPAIR_ROUNDS: Final = 3
@@ -49,16 +52,19 @@ class PaintedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The batch that completed, and what painting came to over all batches of the job.
+    """The batch that completed, and what layout and painting came to over all batches of the job.
 
-    `ended` has the parts of a plan or an assembly, `painting` each index once, whatever batch is meant. `assemblies`
-    counts the completed assemble batches, this one included. `retried`: the job had failed at this very point and a
-    client asked for another try.
+    `ended` has the parts of a plan or an assembly, and the failed ones of a layout; `painting` and `laid_out` have each
+    index once, whatever batch is meant. `plan` is what clients see of the windows so far. `assemblies` counts the
+    completed assemble batches, this one included. `retried`: the job had failed at this very point and a client asked
+    for another try.
     """
 
     kind: Literal['plan', 'layout', 'paint', 'assemble']
     ended: Sequence[EndedPart] = ()
     painting: Sequence[PaintedPart] = ()
+    laid_out: Sequence[LaidOut] = ()
+    plan: dict[str, Any] | None = None
     assemblies: int = 0
     retried: bool = False
 
@@ -72,11 +78,12 @@ class PlannedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBatch:
-    """Create a batch of these parts and move the job to `job_status`."""
+    """Create a batch of these parts and move the job to `job_status`; `plan` is what clients see of the windows now."""
 
-    kind: Literal['paint', 'assemble']
+    kind: Literal['layout', 'paint', 'assemble']
     job_status: Literal['rendering', 'assembling']
     parts: Sequence[PlannedPart]
+    plan: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +112,20 @@ def next_step(progress: Progress) -> Step:
     match progress.kind:
         case 'plan':
             return _after_plan(progress)
+        case 'layout':
+            return _after_layout(progress)
         case 'paint':
             return _after_paint(progress)
         case 'assemble':
             return _after_assemble(progress)
-    raise ValueError(f'nothing follows a batch of kind {progress.kind}')
 
 
 def _after_plan(progress: Progress) -> Step:
     [plan] = progress.ended
     if plan.result is None:
         return _failed_with(plan)
+    if 'whole_because' in plan.result:
+        return _rendering(after_planning(plan.result))
     specs = plan.result['parts']
     if not specs:
         return _fail('nothing-to-print', 'planning found nothing to print')
@@ -123,11 +133,27 @@ def _after_plan(progress: Progress) -> Step:
     return NextBatch(kind='paint', job_status='rendering', parts=parts)
 
 
+def _after_layout(progress: Progress) -> Step:
+    for part in progress.ended:
+        return _failed_with(part)
+    if progress.plan is None:
+        raise ValueError('windows were laid out without a plan')
+    return _rendering(after_layout(progress.plan, progress.laid_out))
+
+
+def _rendering(following: Following) -> NextBatch:
+    parts = [PlannedPart(index=index, spec=spec) for index, spec in following.specs.items()]
+    return NextBatch(kind=following.kind, job_status='rendering', parts=parts, plan=following.plan)
+
+
 def _after_paint(progress: Progress) -> Step:
     painting = sorted(progress.painting, key=lambda part: part.index)
     indexes = [part.index for part in painting]
     if indexes != list(range(len(indexes))) or not indexes:
         raise ValueError(f'painting left the parts {indexes}')
+    for part in painting:
+        if part.failure is not None and 'window' in part.spec:  # how many pages a placeholder stands for is not known
+            return Fail(failure=part.failure)
     if any(part.has_content for part in painting):
         return NextBatch(kind='assemble', job_status='assembling', parts=[PlannedPart(index=0)])
     for part in painting:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import schema
 from assembler.advance import Complete, EndedPart, Fail, NextBatch, PaintedPart, Progress, Step, next_step
+from assembler.rounds import LaidOut
 from runtime.errors import Problem
 from runtime.logs import bind, get_logger
 
@@ -100,12 +101,18 @@ def read_progress(conn: Connection[Any], event: schema.Event) -> Progress:
     kind = batches[-1].kind
     ended: list[schema.Part] = []
     if kind != 'paint':  # of painting there may be thousands of results, each of many records: counts will do
-        ended += schema.completed_parts(conn, job_id, batch_no)
         ended += schema.failed_parts_of_batch(conn, job_id, batch_no)
+    if kind in {'plan', 'assemble'}:
+        ended += schema.completed_parts(conn, job_id, batch_no)
+    outcomes = schema.painting_outcomes(conn, job_id) if kind in {'paint', 'assemble'} else []
+    laid_out = schema.laid_out_parts(conn, job_id) if kind == 'layout' else []
+    planned = schema.planned(conn, job_id) if kind == 'layout' else None
     return Progress(
         kind=kind,
         ended=[EndedPart(index=part.key.part_index, result=part.result, failure=part.failure) for part in ended],
-        painting=[] if kind == 'plan' else [painted_part(found) for found in schema.painting_outcomes(conn, job_id)],
+        painting=[painted_part(found) for found in outcomes],
+        laid_out=[LaidOut(window=found.part_index, spec=found.spec, result=found.result) for found in laid_out],
+        plan=None if planned is None else planned[1],
         assemblies=sum(batch.kind == 'assemble' and batch.status == 'completed' for batch in batches),
         retried=event.event_key != f'batch-completed:{job_id}:{batch_no}',
     )
@@ -137,9 +144,9 @@ def apply_step(conn: Connection[Any], event: schema.Event, step: Step) -> bool:
 
 def _apply(conn: Connection[Any], job: schema.Job, step: Step) -> None:
     match step:
-        case NextBatch(kind=kind, job_status=status, parts=parts):
+        case NextBatch(kind=kind, job_status=status, parts=parts, plan=plan):
             new = [schema.NewPart(part_index=part.index, spec=part.spec, generation=part.generation) for part in parts]
-            schema.create_batch(conn, job.id, kind, new, status)
+            schema.create_batch(conn, job.id, kind, new, status, plan=plan)
         case Complete(pages=pages, key=key, sha256=sha256, size=size, result=result):
             schema.complete_job(
                 conn,

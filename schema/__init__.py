@@ -11,9 +11,11 @@ from schema.batches import (
     create_batch,
     failed_parts,
     failed_parts_of_batch,
+    laid_out_parts,
     list_batches,
     painted_parts,
     painting_outcomes,
+    planned,
 )
 from schema.connection import Pool, Unavailable, open_pool, ping, transact
 from schema.dispatch import due_parts, mark_dispatched
@@ -72,6 +74,7 @@ from schema.rows import (
     JobState,
     JobStatus,
     Json,
+    LaidOut,
     NewJob,
     NewPart,
     PaintedOutcome,
@@ -104,6 +107,7 @@ __all__ = [
     'JobState',
     'JobStatus',
     'Json',
+    'LaidOut',
     'NewJob',
     'NewPart',
     'NotMigrated',
@@ -141,6 +145,7 @@ __all__ = [
     'get_job',
     'get_snapshot',
     'get_snapshots',
+    'laid_out_parts',
     'list_batches',
     'list_jobs',
     'list_parts',
@@ -154,6 +159,7 @@ __all__ = [
     'painting_outcomes',
     'park_event',
     'ping',
+    'planned',
     'prune_events',
     'prune_jobs',
     'release_event',

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from runtime.errors import JobEnded
 from schema.events import announce_batch, write_event
-from schema.rows import Batch, BatchKind, JobStatus, Json, NewPart, PaintedOutcome, Part
+from schema.rows import Batch, BatchKind, JobStatus, Json, LaidOut, NewPart, PaintedOutcome, Part
 from schema.statements import changed, many, run, value
 
 if TYPE_CHECKING:
@@ -27,14 +27,15 @@ def create_batch(
     parts: Sequence[NewPart],
     job_status: JobStatus,
     now: datetime | None = None,
+    plan: Json | None = None,
 ) -> int:
     """Create a job's next batch with all its parts, move the job to `job_status`, return the batch's number.
 
-    A batch of zero parts is completed there and then, with its event. Raises JobEnded if the job has
-    ended; the database refuses a second running batch.
+    `plan` is what clients see of the plan from now on; None: as before. A batch of zero parts is completed there
+    and then, with its event. Raises JobEnded if the job has ended; the database refuses a second running batch.
     """
     with conn.transaction():
-        if not changed(conn, 'move_job', job_id=job_id, status=job_status):
+        if not changed(conn, 'move_job', job_id=job_id, status=job_status, plan=plan):
             raise JobEnded(str(job_id))
         return add_batch(conn, job_id, kind, parts, now)
 
@@ -73,6 +74,16 @@ def completed_parts(conn: Connection[Any], job_id: UUID, batch_no: int) -> list[
 def failed_parts_of_batch(conn: Connection[Any], job_id: UUID, batch_no: int) -> list[Part]:
     """The failed parts of one batch (policy partial), in order."""
     return many(conn, Part, 'parts_of_batch', job_id=job_id, batch_no=batch_no, status='failed')
+
+
+def planned(conn: Connection[Any], job_id: UUID) -> tuple[Json, Json | None] | None:
+    """The result of a job's plan, and the plan as clients see it; None before the plan is completed."""
+    return run(conn, 'planned', job_id=job_id).fetchone()
+
+
+def laid_out_parts(conn: Connection[Any], job_id: UUID) -> list[LaidOut]:
+    """How each window was laid out last, in order."""
+    return many(conn, LaidOut, 'laid_out_parts', job_id=job_id)
 
 
 def painted_parts(conn: Connection[Any], job_id: UUID) -> list[Part]:

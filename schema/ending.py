@@ -115,14 +115,15 @@ def deadline_exceeded(conn: Connection[Any], job_id: UUID) -> Json:
     kind, total, remaining, index, begun, failure = row
     last = failure or {}
     where: Json = {}
-    if kind != 'paint':
-        detail = STEPS.get(kind, 'the job was unfinished')
+    what = 'windows' if kind == 'layout' else 'parts'
+    if kind in STEPS:
+        detail = STEPS[kind]
     elif index is None:
-        detail = f'{remaining:,} of {total:,} parts were unfinished'
+        detail = f'{remaining:,} of {total:,} {what} were unfinished'
     else:
         state = 'was being worked on' if begun else 'had not been begun'
         verb = 'was' if remaining == 1 else 'were'
-        detail = f'{remaining:,} of {total:,} parts {verb} unfinished; part {index} {state}'
+        detail = f'{remaining:,} of {total:,} {what} {verb} unfinished; {what[:-1]} {index} {state}'
         where = {'part': index} | {key: last[key] for key in ('document', 'record') if key in last}
     if last.get('detail'):
         detail += f': {last["detail"]}'

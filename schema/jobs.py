@@ -109,12 +109,14 @@ def get_snapshots(conn: Connection[Any], job_ids: Iterable[UUID], tenant_id: str
             documents=row['documents'] or 0,
             batches=tuple(map(batch_from_json, row['batches'])),
             pages=row['pages'],
+            pages_laid_out=row['pages_laid_out'],
             parts_done=row['parts_done'],
             parts_failed=row['parts_failed'],
             parts_total=row['parts_total'],
             missing=tuple(row['missing'] or ()),
             missing_count=row['missing_count'] or 0,
             warnings=tuple(row['warnings'] or ()),
+            plan=row['plan'],
         )
     return found
 

@@ -130,20 +130,23 @@ class Snapshot:
     """A job as clients see it at one moment.
 
     `pages`, `parts_done`, `parts_failed` and `parts_total` are of painting, each part index counted once, however
-    many batches it was in; `current` has the numbers of the latest batch. `missing` has the first hundred of
-    `missing_count` entries of the result, `warnings` is that of the result; empty until the job is completed.
+    many batches it was in; `pages_laid_out` is likewise of layout. `current` has the numbers of the latest batch.
+    `plan` tells of the windows of a single document. `missing` has the first hundred of `missing_count` entries of the
+    result, `warnings` is that of the result; empty until the job is completed.
     """
 
     job: JobState
     documents: int
     batches: tuple[Batch, ...]
     pages: int
+    pages_laid_out: int
     parts_done: int
     parts_total: int
     parts_failed: int
     missing: tuple[Json, ...]
     missing_count: int
     warnings: tuple[str, ...]
+    plan: Json | None
 
     @property
     def current(self) -> Batch:
@@ -151,10 +154,16 @@ class Snapshot:
         return self.batches[-1]
 
     @property
+    def pages_known(self) -> int:
+        """Pages painted so far; of a long document those that its layout has found."""
+        found: int = (self.plan or {}).get('pages') or self.pages_laid_out
+        return max(self.pages, found)
+
+    @property
     def version(self) -> str:
         """Changes whenever what a client sees changes."""
         batch = self.current
-        numbers = (self.job.run, batch.batch_no, batch.done, self.parts_done, self.parts_failed, self.pages)
+        numbers = (self.job.run, batch.batch_no, batch.done, self.parts_done, self.parts_failed, self.pages_known)
         return '.'.join((*map(str, numbers), self.job.status))
 
 
@@ -229,10 +238,23 @@ class ClaimedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuePart:
-    """A part that workers should be told about."""
+    """A part that workers should be told about.
+
+    `host`: who has what it takes and should be told before all others; None once it was told, or held the part.
+    """
 
     key: PartKey
     kind: BatchKind
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaidOut:
+    """The latest completed layout of a window: what it was laid out from, and what it reported."""
+
+    part_index: int
+    spec: Json
+    result: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ CREATE TABLE job (
     deadline_at timestamptz NOT NULL,
     -- when its objects may go; once it is expired, when it did expire
     expires_at timestamptz,
+    -- of a single document: the windows it is laid out in, and the rounds that took, as clients see it
+    plan jsonb,
 
     CONSTRAINT job_idempotency_key UNIQUE (tenant_id, idempotency_key),
     CONSTRAINT job_status CHECK (
@@ -37,6 +39,7 @@ CREATE TABLE job (
     CONSTRAINT job_run_positive CHECK (run >= 1),
     CONSTRAINT job_limits_positive CHECK (time_limit > interval '0' AND keep_for >= interval '0'),
     CONSTRAINT job_spec_is_object CHECK (jsonb_typeof(spec) = 'object'),
+    CONSTRAINT job_plan_is_object CHECK (jsonb_typeof(plan) = 'object'),
     CONSTRAINT job_ended_has_times CHECK (
         CASE WHEN status IN ('queued', 'rendering', 'assembling')
             THEN finished_at IS NULL AND expires_at IS NULL

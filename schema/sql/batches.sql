@@ -1,7 +1,7 @@
 -- name: move_job
 -- Moves an unfinished job to the status of its next batch. It writes even when the status stays: whoever
 -- waits for the job's lock at a stricter isolation level must notice that the job has a new batch.
-UPDATE job SET status = %(status)s
+UPDATE job SET status = %(status)s, plan = coalesce(%(plan)s::jsonb, plan)
 WHERE id = %(job_id)s AND status IN ('queued', 'rendering', 'assembling');
 
 -- name: insert_batch
@@ -87,6 +87,21 @@ FROM (
 ) AS latest
 WHERE status IN ('completed', 'failed')
 ORDER BY part_index;
+
+-- name: planned
+-- What the plan of a job came to: the result of its completed part; with the plan as clients see it now.
+SELECT part.result, job.plan
+FROM job JOIN batch ON batch.job_id = job.id JOIN part USING (job_id, batch_no)
+WHERE job.id = %(job_id)s AND batch.kind = 'plan' AND part.status = 'completed'
+ORDER BY batch_no DESC
+LIMIT 1;
+
+-- name: laid_out_parts
+-- Per window the completed layout part of the highest batch, in order.
+SELECT DISTINCT ON (part.part_index) part.part_index, part.spec, part.result
+FROM batch JOIN part USING (job_id, batch_no)
+WHERE batch.job_id = %(job_id)s AND batch.kind = 'layout' AND part.status = 'completed'
+ORDER BY part.part_index, part.batch_no DESC;
 
 -- name: list_batches
 -- A job's batches, in order.

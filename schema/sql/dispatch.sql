@@ -15,11 +15,11 @@ running AS MATERIALIZED (
 ),
 due AS (
     SELECT
-        running.*, window_of_job.part_index,
+        running.*, window_of_job.part_index, window_of_job.host,
         running.in_flight + row_number() OVER (PARTITION BY running.job_id ORDER BY window_of_job.part_index) AS turn
     FROM clock, running CROSS JOIN LATERAL (
         (
-            SELECT part.part_index FROM part
+            SELECT part.part_index, NULL AS host FROM part
             WHERE part.job_id = running.job_id AND part.batch_no = running.batch_no
                 AND part.status = 'pending' AND part.dispatched_at IS NOT NULL
                 AND part.lease_expires_at IS NULL AND part.dispatched_at <= clock.now - %(resend_after)s
@@ -29,7 +29,7 @@ due AS (
         )
         UNION ALL
         (
-            SELECT part.part_index FROM part
+            SELECT part.part_index, CASE WHEN part.lease_epoch = 0 THEN part.spec ->> 'host' END AS host FROM part
             WHERE part.job_id = running.job_id AND part.batch_no = running.batch_no
                 AND part.status = 'pending' AND part.dispatched_at IS NULL
                 AND part.next_attempt_at <= clock.now
@@ -44,7 +44,7 @@ due AS (
 tenant AS (
     SELECT tenant_id, sum(in_flight) AS in_flight FROM running GROUP BY tenant_id
 )
-SELECT due.job_id, due.batch_no, due.part_index, due.kind
+SELECT due.job_id, due.batch_no, due.part_index, due.kind, due.host
 FROM due JOIN tenant USING (tenant_id)
 ORDER BY
     tenant.in_flight + row_number() OVER (PARTITION BY tenant_id ORDER BY due.turn, due.job_id),

@@ -70,7 +70,8 @@ SELECT
     CASE WHEN jsonb_typeof(result -> 'missing') = 'array' THEN jsonb_array_length(result -> 'missing') END
         AS missing_count,
     result -> 'warnings' AS warnings,
-    jsonb_array_length(spec -> 'documents') AS documents, batches, pages, parts_done, parts_failed, parts_total
+    jsonb_array_length(spec -> 'documents') AS documents, plan, batches, pages, pages_laid_out,
+    parts_done, parts_failed, parts_total
 FROM job
 CROSS JOIN LATERAL (
     SELECT jsonb_agg(to_jsonb(batch) - 'job_id' ORDER BY batch_no) AS batches FROM batch WHERE job_id = job.id
@@ -88,6 +89,15 @@ CROSS JOIN LATERAL (
         ORDER BY part_index, (part.status = 'completed') DESC, batch_no DESC
     ) AS latest
 ) AS painting
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(pages), 0)::integer AS pages_laid_out
+    FROM (
+        SELECT DISTINCT ON (part_index) part.pages
+        FROM batch JOIN part USING (job_id, batch_no)
+        WHERE batch.job_id = job.id AND batch.kind = 'layout' AND part.status = 'completed'
+        ORDER BY part_index, batch_no DESC
+    ) AS latest
+) AS layout
 WHERE id = ANY (%(job_ids)s) AND (%(tenant_id)s::text IS NULL OR tenant_id = %(tenant_id)s);
 
 -- name: painted_warnings
@@ -106,11 +116,12 @@ ORDER BY min(array[part_index, place])
 LIMIT %(limit)s;
 
 -- name: list_parts
--- A page of a job's parts, in order of batch and index.
+-- A page of a job's parts, in order of batch and index, without what windows tell each other.
 SELECT
-    part.job_id, part.batch_no, part.part_index, batch.kind, part.status, part.generation, part.spec, part.input_hash,
+    part.job_id, part.batch_no, part.part_index, batch.kind, part.status, part.generation,
+    part.spec - '{entry,anchors}'::text[] AS spec, part.input_hash,
     part.attempts, part.losses, part.next_attempt_at, part.lease_owner, part.lease_epoch, part.lease_expires_at,
-    part.dispatched_at, part.result, part.result_ref, part.result_sha256, part.pages, part.failure, part.completed_at
+    part.dispatched_at, part.result - '{first,report}'::text[] AS result, part.result_ref, part.result_sha256, part.pages, part.failure, part.completed_at
 FROM part JOIN batch USING (job_id, batch_no)
 WHERE part.job_id = %(job_id)s AND (part.batch_no, part.part_index) > (%(after_batch)s, %(after_index)s)
 ORDER BY part.batch_no, part.part_index

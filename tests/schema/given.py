@@ -78,7 +78,7 @@ def painting_at_once(
     """The same in few statements: the job's first batch is its paint batch."""
     new = new_job(failure_policy=policy)
     run(conn, 'insert_job', **{field.name: getattr(new, field.name) for field in fields(new)}, now=None)
-    run(conn, 'move_job', job_id=new.id, status='rendering')
+    run(conn, 'move_job', job_id=new.id, status='rendering', plan=None)
     batch_no = add_batch(conn, new.id, 'paint', [NewPart(part_index=index) for index in range(parts)])
     keys = [PartKey(job_id=new.id, batch_no=batch_no, part_index=index) for index in range(parts)]
     if claim:
