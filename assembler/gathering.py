@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assembler.bundle import Bundle
+from assembler.sequence import split
 from runtime.errors import ObjectCorrupt, ObjectMissing
 from runtime.logs import get_logger
 
@@ -31,7 +32,7 @@ class GatheredPart:
     """A part's bundle and what painting said of it."""
 
     index: int
-    path: Path
+    paths: Sequence[Path]
     result: dict[str, Any]
 
 
@@ -64,14 +65,16 @@ def _fetch(storage: Storage, part: Part, folder: Path) -> GatheredPart | None:
     for _ in range(FETCH_TRIES):
         try:
             storage.fetch(str(part.result_ref), path, sha256=str(part.result_sha256))
-            Bundle.open(path).close()
+            bundles = split(path)
+            for bundle in bundles:
+                Bundle.open(bundle).close()
         except ObjectMissing:
             log.warning('painted part is missing', index=index, key=part.result_ref)
             return None
         except ObjectCorrupt as error:
             log.warning('painted part is damaged', index=index, key=part.result_ref, error=str(error))
             continue
-        return GatheredPart(index=index, path=path, result=part.result or {})
+        return GatheredPart(index=index, paths=bundles, result=part.result or {})
     return None
 
 

@@ -20,13 +20,17 @@ from runtime.errors import ObjectCorrupt, Problem, Refusal
 def merge_child(payload: dict[str, Any], report: Callable[[Any], None]) -> dict[str, Any]:
     """What runs in the child.
 
-    `payload`: parts [{path, pages}], out, metadata. Returns pages, bytes and sha256 of the result, and timing. `report`
-    is told (index of the part, None). Raises Refusal.
+    `payload`: parts [{paths, pages}], out, metadata. Returns pages, bytes and sha256 of the result, and timing.
+    `report` is told (index of the part, None). Raises Refusal.
     """
     started = time.time()
     out, parts = Path(payload['out']), payload['parts']
-    paths = [Path(part['path']) for part in parts]
-    pieces = assemble(paths, metadata=payload['metadata'], report=lambda index: report((index, None)))
+    paths = [(index, Path(path)) for index, part in enumerate(parts) for path in part['paths']]
+    pieces = assemble(
+        [path for _, path in paths],
+        metadata=payload['metadata'],
+        report=lambda number: report((paths[number][0], None)),
+    )
     try:
         written, digest = _write(pieces, out)
     except ObjectCorrupt as error:
@@ -56,9 +60,9 @@ def _write(pieces: Generator[bytes, None, Contents], out: Path) -> tuple[Content
             digest.update(piece)
 
 
-def _named(error: ObjectCorrupt, paths: Sequence[Path]) -> dict[str, int]:
+def _named(error: ObjectCorrupt, paths: Sequence[tuple[int, Path]]) -> dict[str, int]:
     """Which part it is that cannot be read."""
-    found = [index for index, path in enumerate(paths) if str(error).startswith(f'{path.name}:')]
+    found = [index for index, path in paths if str(error).startswith(f'{path.name}:')]
     return {'part': found[0]} if found else {}
 
 

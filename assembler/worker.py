@@ -119,13 +119,13 @@ class Assembler:
         result = result_of(run_child(held, self._zygote, request))
         reason = {key: text for key, text in (part.failure or {}).items() if key in {'type', 'detail'}}
         result['missing'] = [{**entry, **reason} for entry in result['missing']]
-        return GatheredPart(index=index, path=output, result=result)
+        return GatheredPart(index=index, paths=[output], result=result)
 
     def _merge(self, held: Held, parts: list[GatheredPart], out: Path) -> dict[str, Any]:
         """Merge, upload, and return the result of the assembly."""
         spec = held.claimed.job_spec
         payload = {
-            'parts': [{'path': str(part.path), 'pages': part.result['pages']} for part in parts],
+            'parts': [{'paths': list(map(str, part.paths)), 'pages': part.result['pages']} for part in parts],
             'out': str(out),
             'metadata': spec.get('metadata') or {},
         }

@@ -7,12 +7,14 @@ from other input, or damaged, is left alone and the next generation's name is us
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from assembler import bundle
+from assembler.sequence import join, split
 from runtime.errors import ObjectCorrupt, ObjectExists, ObjectMissing, StorageUnavailable
 from runtime.storage import sha256_of
 
@@ -43,20 +45,24 @@ def store_part(
     part_index: int,
     generation: int,
     input_hash: str,
-    painted: Path,
+    painted: Sequence[Path],
     result: dict[str, Any],
 ) -> StoredPart:
-    """Upload, or adopt what is there. Raises StorageUnavailable."""
-    bundle.seal(painted, result)
-    sha256 = sha256_of(painted)
+    """Upload the bundles of a part as one object, or adopt what is there. Raises StorageUnavailable."""
+    bundle.seal(painted[-1], result)
+    whole = painted[0]
+    if len(painted) > 1:
+        whole = whole.with_suffix('.joined')
+        join(painted, whole)
+    sha256 = sha256_of(whole)
     for offset in range(GENERATIONS_TRIED):
         key = part_key(job_id, part_index, generation + offset)
         try:
             storage.put_new(
-                key, painted, sha256=sha256, content_type=bundle.MEDIA_TYPE, metadata={'input-hash': input_hash}
+                key, whole, sha256=sha256, content_type=bundle.MEDIA_TYPE, metadata={'input-hash': input_hash}
             )
         except ObjectExists:
-            adopted = _adopt(storage, key, input_hash, painted.with_suffix('.adopted'))
+            adopted = _adopt(storage, key, input_hash, whole.with_suffix('.adopted'))
             if adopted is not None:
                 return adopted
         else:
@@ -72,7 +78,7 @@ def _adopt(storage: Storage, key: str, input_hash: str, path: Path) -> StoredPar
             return None
         sha256 = metadata.get('sha256', '')
         storage.fetch(key, path, sha256=sha256)
-        with bundle.Bundle.open(path) as found:
+        with bundle.Bundle.open(split(path)[-1]) as found:
             return None if found.result is None else StoredPart(key=key, sha256=sha256, result=found.result)
     except (ObjectMissing, ObjectCorrupt):
         return None

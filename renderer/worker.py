@@ -10,6 +10,7 @@ import os
 import signal
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -21,6 +22,7 @@ import dramatiq
 
 import schema
 from renderer.painted import store_part
+from renderer.pieces import PaintedPiece, Piece, joined_result, paint_pieces
 from renderer.runs import input_hash, plan_runs
 from runtime.errors import ConfigurationError
 from runtime.lifecycle import StopSignal, announce_ready
@@ -31,9 +33,8 @@ from runtime.storage import Storage
 from worker.fitness import Fitness
 from worker.holding import Held, Holder, process_name
 from worker.inputs import Inputs
-from worker.outcomes import Died
+from worker.outcomes import ChildOutcome, Position
 from worker.requests import RenderRequest, seconds_for
-from worker.verdicts import LOSSES, result_of
 from worker.workbench import Workbench, run_child
 from worker.zygote import Zygote, ZygoteUnavailable
 
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from runtime.settings import Settings
 
 PRELOAD: Final = 'renderer.paint:preload'
-#: in a run of records, how many may kill their child before the whole part is given up (policy partial)
-SKIPS_ALLOWED: Final = 10
 
 log = get_logger(__name__)
 
@@ -95,76 +94,79 @@ class Worker:
             self.inputs.archive(source['key'], source['sha256']) as archive,
             tempfile.TemporaryDirectory(dir=self.scratch, prefix='part-') as folder,
         ):
-            output = Path(folder) / 'part.bundle'
-            result = self._render(held, archive, output)
+            painted = self._render(held, archive, Path(folder))
+            result = joined_result(painted)
             stored = store_part(
                 self.storage,
                 job_id=claimed.key.job_id,
                 part_index=claimed.key.part_index,
                 generation=claimed.generation,
                 input_hash=hashed,
-                painted=output,
-                result=result,
+                painted=[piece_path(Path(folder), found.piece) for found in painted],
+                result={**result, 'timing': {**result['timing'], 'owner': self.owner}},
             )
         return self.holder.complete(
             held, input_hash=hashed, result=stored.result, result_ref=stored.key, result_sha256=stored.sha256
         )
 
-    def _render(self, held: Held, archive: Path, output: Path) -> dict[str, Any]:
-        """Paint the part in a child. Raises Refusal, Interrupted.
+    def _render(self, held: Held, archive: Path, folder: Path) -> list[PaintedPiece]:
+        """Paint the part in children. Raises Refusal, Interrupted.
 
-        On the last attempt of a part under the policy `partial`, a record that kills the child is left out. The run
-        then begins again at its first item: a PDF that was not finished has nothing to go on from.
+        On the last attempt of a part under the policy `partial`, an item that kills its child is left out.
         """
         claimed = held.claimed
+        first, count = claimed.part_spec['first_item'], claimed.part_spec['item_count']
         partial = claimed.failure_policy == 'partial'
-        may_leave_out = partial and claimed.attempts + 1 >= self.settings.part_attempts
-        skip: frozenset[int] = frozenset()
-        while True:
-            started = time.time()
-            outcome = run_child(
-                held, self.zygote, self._request(held, archive, output, skip=skip, placeholders=partial)
-            )
-            if may_leave_out and isinstance(outcome, Died) and outcome.reason not in LOSSES:
-                item = item_at(claimed.job_spec, outcome.position)
-                if item is not None and may_skip(claimed.part_spec, skip, item):
-                    log.warning('record left out', item=item, reason=outcome.reason)
-                    skip |= {item}
-                    continue
-            result = result_of(outcome)
-            timing = {'started_at': started, 'finished_at': time.time(), **result.get('timing', {})}
-            return {**result, 'timing': {**timing, 'owner': self.owner}}
+        until = time.monotonic() + claimed.time_left.total_seconds()
+
+        def paint(piece: Piece) -> ChildOutcome:
+            if piece.left_out:
+                log.warning('left out', items=sorted(piece.left_out))
+            return run_child(held, self.zygote, self._request(held, archive, piece, folder, partial, until))
+
+        return paint_pieces(
+            Piece(first=first, end=first + count),
+            paint,
+            lambda position: item_at(claimed.job_spec, position),
+            suspect=item_at(claimed.job_spec, position_of(claimed.failure)),
+            may_leave_out=partial and claimed.attempts + 1 >= self.settings.part_attempts,
+        )
 
     def _request(
-        self, held: Held, archive: Path, output: Path, *, skip: frozenset[int], placeholders: bool
+        self, held: Held, archive: Path, piece: Piece, folder: Path, placeholders: bool, until: float
     ) -> RenderRequest:
-        claimed = held.claimed
         return RenderRequest(
             archive=archive,
-            spec=claimed.job_spec,
-            part=claimed.part_spec,
-            output=output,
+            spec=held.claimed.job_spec,
+            part={'first_item': piece.first, 'item_count': piece.end - piece.first},
+            output=piece_path(folder, piece),
             placeholders=placeholders,
-            skip=skip,
+            skip=piece.left_out,
             memory_bytes=self.settings.child_memory_bytes,
             cpu_seconds=self.settings.child_cpu_seconds,
             wall_seconds=self.settings.child_wall_seconds,
-            total_seconds=seconds_for(claimed.time_left),
+            total_seconds=seconds_for(timedelta(seconds=until - time.monotonic())),
         )
 
 
-def item_at(spec: dict[str, Any], position: tuple[int, int | None] | None) -> int | None:
+def piece_path(folder: Path, piece: Piece) -> Path:
+    return folder / f'{piece.first}-{piece.end}.bundle'
+
+
+def position_of(failure: dict[str, Any] | None) -> Position:
+    """The item that an earlier try of a part died of, if that is known."""
+    if failure is None or 'document' not in failure:
+        return None
+    return failure['document'], failure.get('record')
+
+
+def item_at(spec: dict[str, Any], position: Position) -> int | None:
     """The job-wide number of the item at (document, record)."""
     if position is None:
         return None
     document, record = position
     before: int = sum(entry.get('record_count', 1) for entry in spec['documents'][:document])
     return before + (record or 0)
-
-
-def may_skip(part_spec: dict[str, Any], skip: frozenset[int], item: int) -> bool:
-    """Whether leaving this item out too still leaves something to paint, within bounds."""
-    return item not in skip and len(skip) < min(SKIPS_ALLOWED, part_spec['item_count'] - 1)
 
 
 def run_worker(settings: Settings) -> None:

@@ -349,4 +349,4 @@ def test_the_child_refuses_a_result_without_all_pages(parts: Make, out: Path) ->
 
 
 def payload(paths: list[Path], out: Path) -> dict:
-    return {'parts': [{'path': str(path), 'pages': 3} for path in paths], 'out': str(out), 'metadata': {}}
+    return {'parts': [{'paths': [str(path)], 'pages': 3} for path in paths], 'out': str(out), 'metadata': {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import shutil
 import subprocess
 import sys
@@ -12,17 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pypdf
 import pytest
 from psycopg import Connection
 from uuid6 import uuid7
 
 import schema
+from assembler.assemble import assemble
 from assembler.relay import Relay
+from assembler.sequence import split
+from renderer.painted import store_part
 from renderer.worker import Worker
 from runtime.nudge import Nudger
 from runtime.settings import Settings
 from runtime.storage import Storage, sha256_of
 from schema import PartKey
+from tests.assembler.documents import bundle, document
 from tests.assembler.given import part_at, submitted
 from tests.renderer.bundles import Job, MakeJob
 from worker.fitness import FAILURES_IN_A_ROW
@@ -145,19 +151,77 @@ def test_an_input_that_is_not_found_is_looked_for_again(
     assert part_at(conn, key).status == 'failed'
 
 
-def test_a_record_that_takes_for_ever_is_left_out_and_no_other(
-    conn: Connection[Any], start: Start, submit: Submit, make_job: MakeJob
+def endless_at(*numbers: int) -> bytes:
+    """A template that prints its number, and takes for ever for some."""
+    return b'{%% if n in %s %%}' % str(list(numbers)).encode() + ENDLESS + b'{% endif %}Number {{ n }}.'
+
+
+def pages_of(storage: Storage, part: schema.Part, folder: Path) -> list[str]:
+    """What the pages of a completed part say."""
+    path = folder / 'stored.bundle'
+    storage.fetch(str(part.result_ref), path, sha256=str(part.result_sha256))
+    pdf = pypdf.PdfReader(io.BytesIO(b''.join(assemble(split(path)))))
+    return [page.extract_text().strip() for page in pdf.pages]
+
+
+def test_each_record_that_kills_its_child_is_left_out_and_no_other(
+    conn: Connection[Any], settings: Settings, start: Start, submit: Submit, make_job: MakeJob, tmp_path: Path
 ) -> None:
-    template = b'{% if n == 2 %}' + ENDLESS + b'{% endif %}{{ n }}'
-    job = make_job(files={'t.html': template}).template('t.html', [{'n': n} for n in range(4)])
+    job = make_job(files={'t.html': endless_at(0, 2, 3)}).template('t.html', [{'n': n} for n in range(6)])
     key = submit(job, failure_policy='partial')
 
-    start(child_cpu_seconds=2, part_attempts=1).work(key)
+    start(child_cpu_seconds=1, part_attempts=1).work(key)
+
+    part = part_at(conn, key)
+    assert part.status == 'completed'
+    assert part.result is not None
+    assert [entry['record'] for entry in part.result['missing']] == [0, 2, 3]
+    assert part.result['items'] == [[0, record, 1] for record in range(6)]
+    said = pages_of(Storage(settings), part, tmp_path)
+    assert [text for text in said if not text.startswith('Missing')] == ['Number 1.', 'Number 4.', 'Number 5.']
+    assert ['Missing' in text for text in said] == [True, False, True, True, False, False]
+
+
+def test_a_part_painted_in_pieces_is_stored_and_adopted_whole(settings: Settings, tmp_path: Path) -> None:
+    storage, whose = Storage(settings), {'job_id': uuid7(), 'part_index': 3, 'generation': 0, 'input_hash': 'h'}
+    stored = []
+    for folder, pages in ((tmp_path / 'one', [6, 1]), (tmp_path / 'two', [7])):
+        folder.mkdir()
+        pieces = [bundle(folder / f'{number}.bundle', document(number)) for number, _ in enumerate(pages)]
+        stored.append(store_part(storage, **whose, painted=pieces, result={'pages': sum(pages)}))
+
+    assert stored[1] == stored[0]
+    assert stored[0].result == {'pages': 7}
+    storage.fetch(stored[0].key, tmp_path / 'stored.bundle', sha256=stored[0].sha256)
+    assert len(split(tmp_path / 'stored.bundle')) == 2
+
+
+def test_a_record_that_killed_its_child_is_tried_again_alone_and_left_out_at_the_end(
+    conn: Connection[Any], start: Start, submit: Submit, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(files={'t.html': endless_at(2)}).template('t.html', [{'n': n} for n in range(4)])
+    key = submit(job, failure_policy='partial')
+    worker = start(child_cpu_seconds=1, part_attempts=3)
+    asked: list[tuple[int, int]] = []
+    original = worker.zygote.start
+
+    def note(request: Any) -> Any:
+        asked.append((request.part['first_item'], request.part['item_count']))
+        return original(request)
+
+    monkeypatch.setattr(worker.zygote, 'start', note)
+    for attempts in (1, 2):
+        worker.work(key)
+        part = part_at(conn, key)
+        assert (part.status, part.attempts, part.losses) == ('pending', attempts, 0)
+        due_again(conn)
+    worker.work(key)
 
     part = part_at(conn, key)
     assert part.status == 'completed'
     assert part.result is not None
     assert [entry['record'] for entry in part.result['missing']] == [2]
+    assert asked == [(0, 4), (2, 1), (2, 1), (2, 1), (0, 2), (3, 1)]
 
 
 def test_a_job_that_runs_out_of_time_names_the_document_that_took_it(
