@@ -61,7 +61,8 @@ def stack():
 
 @pytest.fixture
 def pool(stack):
-    with schema.open_pool(stack.env['FANFOLD_DATABASE_URL'], max_size=2, name='test') as pool:
+    # a server that was killed recovers before it takes connections again
+    with schema.open_pool(stack.env['FANFOLD_DATABASE_URL'], max_size=2, name='test', timeout=60) as pool:
         yield pool
 
 
