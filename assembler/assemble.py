@@ -18,6 +18,7 @@ from assembler.contents import Contents
 from assembler.encoding import dictionary, reference, references, text
 from assembler.fonts import Fonts
 from assembler.forms import Form
+from assembler.images import Images
 from assembler.outline import Outline
 from assembler.pdf_file import PdfFile
 from assembler.structure import Structure
@@ -73,6 +74,7 @@ class _Joining:
         self._destinations = NameTree()
         self._outline = Outline()
         self._fonts = Fonts(self._file)
+        self._images = Images(self._file)
         self._structure = Structure(self._file)
         self._form = Form()
         self._attachments = Attachments()
@@ -98,6 +100,7 @@ class _Joining:
             numbers[font.slot] = number
         self._structure.assign(tables, numbers)
         known = set(tables.once if self._page_nodes else ())
+        known |= self._images.assign(tables, numbers)
         for shared, digest in tables.shared:
             if digest in self._shared:
                 numbers[object_slot(shared)] = self._shared[digest]
@@ -134,6 +137,8 @@ class _Joining:
                     for number, body in zip(block.numbers, bodies, strict=False):
                         if number not in known:
                             self._file.put(numbers[2 * number], body, block.group)
+            elif self._images.has(block.number):
+                self._images.take(bundle.path, block, numbers)
             elif block.number not in known:
                 self._file.put_stream(numbers[2 * block.number], block.dictionary.fill(numbers), block.read())
             yield from self._file.drain()
@@ -161,6 +166,7 @@ class _Joining:
             raise ObjectCorrupt(f'the last {len(self._expected)} windows of a document are missing')
         file = self._file
         self._fonts.finish()
+        self._images.finish()
         yield from file.drain()
         pages = {'Type': b'/Pages', 'Kids': references(self._page_nodes), 'Count': b'%d' % self._pages}
         file.put(self._pages_root, dictionary(pages), 'index')

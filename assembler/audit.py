@@ -2,7 +2,7 @@
 
 A job completes only past this gate. It walks the page tree, the outline and the name trees, and asks that
 every page is there and that whatever leads to a page leads to one of them. It does not read contents, nor pages: that
-the kids of a node are pages follows from its count, and is looked up for the first and the last.
+the kids of a node are pages follows from its count. Only the first and the last page are looked at.
 """
 
 from __future__ import annotations
@@ -121,22 +121,29 @@ def _entries(tree: DictionaryObject) -> Iterator[tuple[Any, Any]]:
         yield from _entries(kid.get_object())
 
 
-def _leaves(catalog: DictionaryObject) -> Iterator[IndirectObject]:
+def _leaves(catalog: DictionaryObject) -> list[IndirectObject]:
     """References to all pages, in order. Raises ValueError where a node of the tree is none."""
     root = _reference(catalog, '/Pages')
-    nodes = [] if root is None else [root]
-    while nodes:
-        node = nodes.pop()
-        if _kind(node) == '/Page':
-            yield node
-            continue
-        content: Any = node.get_object()
-        kids = _lookup(content, '/Kids')
-        ends = {_kind(kid) for kid in kids[:1] + kids[-1:]}
-        if ends == {'/Page'} and len(kids) == content['/Count']:
-            yield from kids
-        else:
-            nodes.extend(reversed(kids))
+    if root is None or _kind(root) != '/Pages':
+        return []
+    top: Any = root.get_object()
+    kids: list[IndirectObject] = list(_lookup(top, '/Kids'))
+    leaves = kids if kids and _kind(kids[0]) == '/Page' else [leaf for kid in kids for leaf in _below(kid)]
+    for end in leaves[:1] + leaves[-1:]:
+        if _kind(end) != '/Page':
+            raise ValueError(f'object {end.idnum} stands for a page and is none')
+    return leaves
+
+
+def _below(node: IndirectObject) -> Iterator[IndirectObject]:
+    """Kids of a node below the root; they are pages if there are as many as the node counts."""
+    content: Any = node.get_object()
+    kids = _lookup(content, '/Kids')
+    if len(kids) == content['/Count']:
+        yield from kids
+    else:
+        for kid in kids:
+            yield from [kid] if _kind(kid) == '/Page' else _below(kid)
 
 
 def _kind(node: IndirectObject) -> str:

@@ -46,8 +46,8 @@ SHEET_BYTES: Final = 64 * 1024
 LARGEST_TABLES: Final = 2**30
 CHUNK: Final = 2**20
 
-Group = Literal['pages', 'structure']
-GROUPS: Final[tuple[Group, ...]] = ('pages', 'structure')
+Group = Literal['pages', 'structure', 'index']
+GROUPS: Final[tuple[Group, ...]] = ('pages', 'structure', 'index')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,11 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamObject:
-    """`dictionary` says /Length; `read` gives the data, while the bundle stands at this block."""
+    """`dictionary` says /Length; `offset` is that of the data, which `read` gives while the bundle stands there."""
 
     number: int
     dictionary: Template
+    offset: int
     length: int
     file: BinaryIO
 
@@ -164,10 +165,11 @@ class _Trailer:
 class Bundle:
     """A whole bundle, open for reading. Its tables are in memory, its objects come one block after another."""
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: BinaryIO, path: Path) -> None:
         """Raises ObjectCorrupt."""
         self._file = file
-        self.name = name
+        self.path, self.name = path, path.name
+        name = self.name
         trailer = _read_trailer(file, name)
         if _digest_to(file, trailer.offset + trailer.tables + trailer.result).digest() != trailer.digest:
             raise ObjectCorrupt(f'{name}: its checksum is not the one in its trailer')
@@ -188,7 +190,7 @@ class Bundle:
         """Raises ObjectCorrupt, naming what is wrong."""
         file = path.open('rb')
         try:
-            return cls(file, path.name)
+            return cls(file, path)
         except BaseException:
             file.close()
             raise
@@ -221,8 +223,9 @@ class Bundle:
                 position += BLOCK.size + 4 * count + source + 4 * slots
             elif kind == STREAM:
                 template = Template(text=self._read(source), slots=_integers(self._read(4 * slots)))
-                yield StreamObject(number=count, dictionary=template, length=data, file=self._file)
-                position += BLOCK.size + source + 4 * slots + data
+                position += BLOCK.size + source + 4 * slots
+                yield StreamObject(number=count, dictionary=template, offset=position, length=data, file=self._file)
+                position += data
             else:
                 raise ObjectCorrupt(f'{self.name}: there is no block at {position}')
 

@@ -74,7 +74,7 @@ class Fonts:
 
     def __init__(self, file: PdfFile) -> None:
         self._file = file
-        self._embedded: dict[tuple[str, str], list[_Embedded]] = defaultdict(list)
+        self._embedded: dict[str, list[_Embedded]] = defaultdict(list)
 
     def take(self, bundle: Bundle, document: int) -> list[int]:
         """Numbers of the font dictionaries that stand for the fonts of a bundle, in their order.
@@ -85,8 +85,10 @@ class Fonts:
 
     def _take(self, bundle: Bundle, index: int, document: int) -> int:
         font = bundle.tables.fonts[index]
-        embedded = self._embed(bundle, font.program, font.use.face.key)
+        embedded = self._embed(bundle, font.program)
         for instance in embedded.instances:
+            if instance.use.face.key != font.use.face.key:
+                continue
             same_document = document >= 0 and instance.document == document
             if instance.use.admits(font.use, same_document=same_document):
                 instance.use.add(font.use)
@@ -96,9 +98,9 @@ class Fonts:
         embedded.instances.append(new)
         return new.number
 
-    def _embed(self, bundle: Bundle, index: int, key: str) -> _Embedded:
+    def _embed(self, bundle: Bundle, index: int) -> _Embedded:
         program = bundle.tables.programs[index]
-        known = self._embedded[key, program.identity]
+        known = self._embedded[program.identity]
         for embedded in known:
             if embedded.covers(program):
                 return embedded

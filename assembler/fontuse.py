@@ -60,14 +60,19 @@ class FontUse:
     def admits(self, other: FontUse, *, same_document: bool) -> bool:
         """Whether a dictionary made of this use shows what the other has drawn.
 
-        Within a document the first text of a glyph wins, as in WeasyPrint; another document keeps its own.
+        Within a document the first text of a glyph wins, and a font that is whole anywhere is whole everywhere, as in
+        WeasyPrint; another document keeps its own.
         """
         return (
             _agree(self.widths, other.widths)
             and _agree(self.missing, other.missing)
             and _agree(_turned(self.missing), _turned(other.missing))
-            and (same_document or _agree(self.to_unicode, other.to_unicode))
+            and (same_document or self._says_as(other))
         )
+
+    def _says_as(self, other: FontUse) -> bool:
+        is_whole, other_is = self.all_widths is not None, other.all_widths is not None
+        return is_whole == other_is and _agree(self.to_unicode, other.to_unicode)
 
     def add(self, other: FontUse) -> None:
         _complete(self.widths, other.widths)

@@ -2,8 +2,8 @@
 
 Objects without a stream are gathered into compressed object streams where the version allows it
 (ISO 32000-1, 7.5.7), so that a merged file is about as small as its parts. Structure elements are kept
-apart from pages, and outline and names from both: a reader that only wants those need not unpack the rest. The
-same objects in the same order give the same bytes; `/ID` is a hash of what was written.
+apart from pages, and page tree, outline and names from both: a reader that only wants those need not unpack the
+rest. The same objects in the same order give the same bytes; `/ID` is a hash of what was written.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Final, Literal
 
 Group = Literal['pages', 'structure', 'index']
 
-#: source of objects in one object stream. Those of the index are small: readers go through the numbers of a stream
-#: from its start each time they look one up
-STREAM_BYTES: Final[dict[Group, int]] = {'pages': 48 * 1024, 'structure': 192 * 1024, 'index': 4 * 1024}
+#: source of objects in one object stream
+STREAM_BYTES: Final[dict[Group, int]] = {'pages': 64 * 1024, 'structure': 192 * 1024, 'index': 64 * 1024}
 FIRST_WITH_OBJECT_STREAMS: Final = (1, 5)
 #: a comment of four bytes above 127 tells transfer programs that the file is binary (7.5.2)
 BINARY_MARK: Final = b'%\xf0\x9f\x96\xa4\n'

@@ -100,6 +100,8 @@ class Binder:
         #: digests of objects that other parts may have → their number, and the other way round
         self.by_digest: dict[bytes, int] = {}
         self.digests: dict[int, bytes] = {}
+        #: images reduced to what this window needs: number, name and ratio
+        self.images: list[tuple[int, str, float]] = []
         #: resources by their source
         self.by_source: dict[tuple[bytes, tuple[int, ...]], int] = {}
 
@@ -225,6 +227,7 @@ class Binder:
                 ],
                 programs=written,
                 once=self._once,
+                images=self.images,
                 shared=[(number, digest.hex()) for number, digest in self.digests.items()],
             )
         )  # fmt: skip
@@ -233,7 +236,7 @@ class Binder:
         kids = b' '.join([b'%d 0 R'] * len(self._page_slots))
         text = b'<</Type/Pages/Parent %%d 0 R/Kids [%b]/Count %d>>' % (kids, len(self._page_slots))
         slots = [object_slot(self.pages_root), *self._page_slots]
-        self._writer.put(self.pages_node, Template(text=text, slots=slots))
+        self._writer.put(self.pages_node, Template(text=text, slots=slots), 'index')
 
     def _write_parent_leaf(self) -> int:
         if not self._parents:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pydyf
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 SHARED_SUBTYPES: Final = frozenset({'/Image', '/OpenType'})
 SHARED_KEYS: Final = frozenset({'N', 'Length1'})
 SHARED_TYPES: Final = frozenset({'/EmbeddedFile', '/Filespec'})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReducedImage:
+    """What an image stream shows, as its attribute `reduced`; `ratio` is that of its pixels to the image's own."""
+
+    name: str
+    ratio: float
 
 
 class SharedFont(pydyf.Object):  # type: ignore[misc]  # pydyf is not typed
@@ -61,6 +70,8 @@ class DocumentObjects:
     def _place(self, object_: Any) -> int:
         if isinstance(object_, SharedFont):
             return object_.bundled
+        if self._pdf.place.windows > 1 and isinstance(reduced := getattr(object_, 'reduced', None), ReducedImage):
+            return self._place_reduced(object_, reduced)
         if isinstance(object_, pydyf.Stream) and _is_shared(object_.extra):
             return self._place_shared_stream(object_)
         if isinstance(object_, dict) and object_.get('Type') in SHARED_TYPES:
@@ -69,6 +80,13 @@ class DocumentObjects:
             return self._place_resource(object_)
         number = self._binder.reserve()
         self._queue.append((number, object_))
+        return number
+
+    def _place_reduced(self, image: Any, reduced: ReducedImage) -> int:
+        """Other windows may need more pixels of the image: the assembler takes the one with most."""
+        number = self._binder.reserve()
+        self._binder.images.append((number, reduced.name, reduced.ratio))
+        self._queue.append((number, image))
         return number
 
     def _place_shared_stream(self, stream: Any) -> int:

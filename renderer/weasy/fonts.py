@@ -64,10 +64,11 @@ class _HostFonts:
 
 @dataclass(slots=True, kw_only=True)
 class _Program:
-    """A font program of the bundle. `font` is the first WeasyPrint font that needs it; no glyphs: all of them."""
+    """A font program of the bundle. `font` is the first WeasyPrint font that needs it."""
 
     font: Any
     glyphs: set[int] = field(default_factory=set)
+    whole: bool = False
 
 
 class FontExport:
@@ -94,31 +95,32 @@ class FontExport:
         for name, same in by_name.items():
             # of several fonts under one name WeasyPrint embeds the first and describes the last
             whole = not subset or same[0].used_in_forms
-            identity = self._identity(same[0], whole=whole)
+            identity = self._identity(same[0])
             program = self._programs.setdefault(identity, _Program(font=same[0]))
-            if not whole:
-                program.glyphs.update(glyph for font in same for glyph in font.to_unicode)
+            program.whole |= whole
+            program.glyphs.update(glyph for font in same for glyph in font.to_unicode)
             stand_in = self._binder.font(_use(same[-1], whole=not subset or same[-1].used_in_forms), identity)
             pdf.add_object(stand_in)
             dictionary[name] = stand_in.reference
         return dictionary
 
-    def _identity(self, font: Any, *, whole: bool) -> str:
-        """What tells this program from others: file, face, what a variable font is fixed at, whether it is whole."""
+    def _identity(self, font: Any) -> str:
+        """What tells this program from others: file, face, and what a variable font is fixed at."""
         address = int(ffi.ffi.cast('uintptr_t', font.hb_face))
         if address not in self._faces:
             self._faces[address] = (font.hb_face, hashlib.sha256(font.file_content).digest())
         fixed = []
         if 'fvar' in font.tables:
             fixed = [font.weight, int(font.style), font.font_size, sorted(font.variations.items())]
-        said = json.dumps([self._faces[address][1].hex(), font.index, fixed, whole])
+        said = json.dumps([self._faces[address][1].hex(), font.index, fixed])
         return hashlib.sha256(said.encode()).hexdigest()
 
     def programs(self) -> Iterator[tuple[str, bytes, set[int]]]:
-        """Identity, content and glyphs of each program."""
+        """Identity, content and glyphs of each program; no glyphs: it is whole."""
         for identity, program in self._programs.items():
-            program.font.clean(dict.fromkeys(sorted(program.glyphs)), self._hinting)
-            yield identity, program.font.file_content, program.glyphs
+            glyphs = set() if program.whole else program.glyphs
+            program.font.clean(dict.fromkeys(sorted(glyphs)), self._hinting)
+            yield identity, program.font.file_content, glyphs
 
 
 def _is_drawn(font: Any) -> bool:

@@ -11,16 +11,18 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import pydyf
 from weasyprint import pdf as weasy_pdf
 from weasyprint.document import Document
+from weasyprint.images import RasterImage
 from weasyprint.logger import LOGGER
 from weasyprint.matrix import Matrix
 from weasyprint.pdf import VARIANTS
 
 from renderer.binding import Binder, BoundPDF, Mark, Place
+from renderer.objects import ReducedImage
 from renderer.weasy.fonts import FontExport
 from renderer.weasy.replacing import replaced
 
@@ -109,6 +111,7 @@ class Volume:
                 (pydyf, 'PDF', make),
                 (weasy_pdf, 'build_fonts_dictionary', self._fonts.build),
                 (weasy_pdf, 'add_outlines', _no_outlines),
+                (RasterImage, 'get_x_object', _image),
                 (weasy_pdf, 'resolve_links', resolve_links),
             ):
                 stack.enter_context(replaced(owner, name, value))
@@ -126,6 +129,17 @@ def _identifier(value: Any) -> str:
 
 def _no_outlines(pdf: Any, bookmarks: Any, parent: Any = None) -> None:
     """In place of weasyprint.pdf.add_outlines: the outline is made of all parts' bookmarks."""
+
+
+def _image(image: Any, interpolate: bool, ratio: float) -> Any:
+    """In place of RasterImage.get_x_object: where the option `dpi` reduces images, the stream says by how much."""
+    stream = _GET_X_OBJECT(image, interpolate, ratio)
+    if image._dpi:
+        name = f'{image.id}{int(interpolate)}'
+        stream.reduced = ReducedImage(name=name, ratio=ratio)
+        if 'SMask' in stream.extra:
+            stream.extra['SMask'].reduced = ReducedImage(name=f'{name}-mask', ratio=ratio)
+    return stream
 
 
 def _marks(document: Document, scale: float) -> list[Mark]:
@@ -155,3 +169,6 @@ def _resolve_links(pages: Sequence[Any], elsewhere: frozenset[str]) -> Iterator[
             else:
                 links.append(link)
         yield links, found
+
+
+_GET_X_OBJECT: Final = RasterImage.get_x_object
