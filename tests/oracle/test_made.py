@@ -39,8 +39,6 @@ def test_a_made_document_in_windows_is_what_its_oracle_says(html, windows):
         return
     note(f'{expected.kind}: {expected.difference}')
     result = ours(source, windows)
-    if 'not plugged in' in str(result.report.whole_because):
-        pytest.xfail('the parallel engine is not plugged in yet')
     found = list(differences(expected.rendered.pdf, result.rendered.pdf))
     assert not found, '\n'.join(found)
     assert result.rendered.warnings == expected.rendered.warnings
