@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: what tells streams that other parts may have too: images and soft masks, profiles, font programs, attached files
 SHARED_SUBTYPES: Final = frozenset({'/Image', '/OpenType'})
 SHARED_KEYS: Final = frozenset({'N', 'Length1'})
+STAMPS: Final = frozenset({'CreationDate', 'ModDate'})
 SHARED_TYPES: Final = frozenset({'/EmbeddedFile', '/Filespec'})
 
 
@@ -75,7 +76,8 @@ class DocumentObjects:
         if isinstance(object_, pydyf.Stream) and _is_shared(object_.extra):
             return self._place_shared_stream(object_)
         if isinstance(object_, dict) and object_.get('Type') in SHARED_TYPES:
-            return self._place_shared(self.encode(object_), None)
+            source = self.encode(object_)
+            return self._place_shared(source, None, source)
         if isinstance(object_, dict) and 'Type' not in object_ and 'FT' not in object_:
             return self._place_resource(object_)
         number = self._binder.reserve()
@@ -91,12 +93,16 @@ class DocumentObjects:
 
     def _place_shared_stream(self, stream: Any) -> int:
         dictionary, data = self._stream(stream)
-        return self._place_shared(dictionary, data)
+        same = dictionary
+        if stream.extra.get('Type') == '/EmbeddedFile':  # each window stamps it with the time
+            params = {key: value for key, value in stream.extra['Params'].items() if key not in STAMPS}
+            same = self.encode({**stream.extra, 'Params': params})
+        return self._place_shared(dictionary, data, same)
 
-    def _place_shared(self, source: Template, data: bytes | None) -> int:
-        """Leaves first: an object is the same if what it leads to is."""
-        digest = hashlib.sha256(source.text)
-        for slot in source.slots:
+    def _place_shared(self, source: Template, data: bytes | None, same: Template) -> int:
+        """The number of an object that may be there already: as `same` says, and what it leads to is the same."""
+        digest = hashlib.sha256(same.text)
+        for slot in same.slots:
             below = self._binder.digests.get(slot // 2)
             digest.update(b'%d' % slot if below is None else below)
         digest.update(data or b'')
