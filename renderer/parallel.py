@@ -79,6 +79,10 @@ class Rendering:
         settled = self._settle()
         return self._paint(settled, folder)
 
+    def pid_of(self, window: int) -> int | None:
+        """The process a window is parked in."""
+        return self._pressed[window].pid
+
     def _settle(self) -> Numbering:
         entries = first_entries(self._first, self._windows.seams)
         to_do: Iterable[int] = entries

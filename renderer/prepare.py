@@ -74,7 +74,7 @@ def prepare(payload: dict[str, Any]) -> dict[str, Any]:
     started = time.time()
     notices = _listener(payload['plain_warnings'])
     plan: dict[str, Any] = {}
-    with notices.listening(), _told(plan):
+    with notices.listening(), _bounded(plan, payload['memory_bytes']), _told(plan):
         opened: Opened = load(payload['opener'])(payload['given'])
         prepared = weasy.PreparedDocument(opened.html, opened.options)
         opened.dress(prepared.metadata)
@@ -127,6 +127,19 @@ def _paint(press: _Press, window: weasy.Window, order: dict[str, Any]) -> int:
     with Path(order['output']).open('wb') as file:
         painted = paint_window(document, file, place=place, options=press.prepared.options, zoom=press.opened.zoom)
     return painted.pages
+
+
+@contextmanager
+def _bounded(plan: dict[str, Any], memory_bytes: int) -> Iterator[None]:
+    """Lack of memory goes into the plan: there is no other child that could say it."""
+    try:
+        yield
+    except MemoryError:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))  # what is kept to say so with
+        _pressed.clear()
+        detail = f'it needed more than {memory_bytes // 2**20} MiB of memory to be prepared'
+        plan['refused'] = Problem(name='render-error', detail=detail).to_json()
 
 
 @contextmanager

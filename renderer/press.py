@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from renderer.seams import Seam
 from renderer.state import EntryState, PageStart, WindowReport
 from runtime.errors import Problem, Refusal
 from worker.children import Child
-from worker.outcomes import Died
+from worker.outcomes import Died, ZygoteUnavailable
 from worker.requests import ChildRequest, Limits
 from worker.zygote import Zygote
 
@@ -65,9 +66,9 @@ class Answer:
 class Press:
     """`opener` (module:function) opens what `given` names in the press: see renderer.prepare.Opened.
 
-    The limits hold for the preparation, and for each window's layout and painting. Warnings come as those of a job,
-    or with `plain_warnings` as WeasyPrint gives them, each as `LEVEL message`. Thread-safe, as long as each window is
-    used by one thread at a time.
+    The limits hold for each window's layout and painting, and for the preparation if it has none of its own.
+    Warnings come as those of a job, or with `plain_warnings` as WeasyPrint gives them, each as `LEVEL message`.
+    Thread-safe, as long as each window is used by one thread at a time.
     """
 
     def __init__(
@@ -77,25 +78,27 @@ class Press:
         opener: str,
         given: dict[str, Any],
         limits: Limits,
+        preparation: Limits | None = None,
         network: bool = False,
         plain_warnings: bool = False,
     ) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self._plan = scratch / PLAN_FILE
         self._limits = limits
+        self._preparation = preparation = preparation or limits
         payload = {
             'opener': opener,
             'given': given,
             'plan': str(self._plan),
-            'memory_bytes': limits.memory_bytes,
-            'cpu_seconds': limits.cpu_seconds,
+            'memory_bytes': preparation.memory_bytes,
+            'cpu_seconds': preparation.cpu_seconds,
             'plain_warnings': plain_warnings,
         }
         self._zygote = Zygote(
             scratch=scratch / 'zygote',
             preload='renderer.prepare:prepare',
             payload=payload,
-            patience=limits.wall_seconds,
+            patience=preparation.wall_seconds,
             network=network,
         )
         self._lock = threading.Lock()
@@ -105,7 +108,7 @@ class Press:
         """Wait for the document. Raises Refusal if it cannot be rendered, worker.zygote.ZygoteUnavailable."""
         with self._lock:
             if self._prepared is None:
-                self._zygote.warmed  # noqa: B018 wait for it
+                self._wait()
                 plan = json.loads(self._plan.read_bytes())
                 if 'refused' in plan:
                     raise Refusal(Problem.from_json(plan['refused']))
@@ -118,6 +121,16 @@ class Press:
                     timing=plan['timing'],
                 )
             return self._prepared
+
+    def _wait(self) -> None:
+        started = time.monotonic()
+        try:
+            self._zygote.warmed  # noqa: B018 wait for it
+        except ZygoteUnavailable as error:
+            limit = self._preparation.wall_seconds
+            if time.monotonic() - started < limit:
+                raise
+            raise Refusal(Problem(name='render-error', detail=f'it took longer than {limit:g} s to prepare')) from error
 
     def window(self, number: int, seams: Sequence[Seam]) -> PressedWindow:
         """Window `number` of the document cut at these seams. Its child is forked when it is first needed."""
