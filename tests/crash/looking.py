@@ -33,7 +33,14 @@ def status(pool: schema.Pool, job_id: UUID) -> str:
 
 def wait_until_ended(pool: schema.Pool, job_id: UUID) -> str:
     ended = {'completed', 'failed', 'cancelled', 'expired'}
-    until(lambda: status(pool, job_id) in ended, f'job {job_id} to end')
+
+    def has_ended() -> bool:
+        try:
+            return status(pool, job_id) in ended
+        except schema.Unavailable:  # killed, it recovers before it takes connections again
+            return False
+
+    until(has_ended, f'job {job_id} to end')
     return status(pool, job_id)
 
 

@@ -61,8 +61,7 @@ def stack():
 
 @pytest.fixture
 def pool(stack):
-    # a server that was killed recovers before it takes connections again
-    with schema.open_pool(stack.env['FANFOLD_DATABASE_URL'], max_size=2, name='test', timeout=60) as pool:
+    with schema.open_pool(stack.env['FANFOLD_DATABASE_URL'], max_size=2, name='test') as pool:
         yield pool
 
 
