@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
@@ -148,10 +149,13 @@ class Part:
     layout_seconds: float
     paint_seconds: float
     memory_bytes: int
+    #: of `layout_seconds`, those of each round
+    round_seconds: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__slots__}
-        return {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}
+        told = {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}
+        return {**told, 'round_seconds': [round(seconds, 3) for seconds in self.round_seconds]}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,6 +171,9 @@ class Report:
     whole_because: str | None
     seconds: float
     cpu_seconds: float
+    #: CPU seconds of what is done once: preparing the document, making one PDF of the windows
+    prepare_seconds: float = 0.0
+    assemble_seconds: float = 0.0
 
     @property
     def windows(self) -> int:
@@ -180,6 +187,8 @@ class Report:
             'whole_because': self.whole_because,
             'seconds': round(self.seconds, 3),
             'cpu_seconds': round(self.cpu_seconds, 3),
+            'prepare_seconds': round(self.prepare_seconds, 3),
+            'assemble_seconds': round(self.assemble_seconds, 3),
             'seams': [seam.to_json() for seam in self.seams],
             'parts': [part.to_json() for part in self.parts],
         }
@@ -231,7 +240,7 @@ def _render_in_windows(job: LocalJob, output: BinaryIO, progress: Watcher) -> Re
         if windows.count == 1:
             raise RenderWhole(windows.whole_because or NO_FORCED_BREAK)
         rendered = rendering.render(windows, output, lambda step: progress(_progress_of(step)))
-        rounds = rendering.rounds
+        rounds, timings = rendering.rounds, rendering.timings
     labels = ['', *(seam.label for seam in windows.seams)]
     return Report(
         pages=sum(window.pages for window in rendered),
@@ -241,6 +250,8 @@ def _render_in_windows(job: LocalJob, output: BinaryIO, progress: Watcher) -> Re
         whole_because=None if len(rendered) > 1 else DIRTY_SEAMS,
         seconds=time.monotonic() - started,
         cpu_seconds=_cpu_seconds() - cpu_started,
+        prepare_seconds=timings['prepare'],
+        assemble_seconds=timings['assemble'],
     )
 
 
@@ -250,18 +261,18 @@ def _progress_of(step: Step) -> Progress:
 
 
 def _part(window: RenderedWindow, label: str) -> Part:
-    before = 0.0
-    if window.layout:
-        before = float(window.layout[-1]['cpu_seconds'])
+    ended = [float(timing['cpu_seconds']) for timing in window.layout]
+    rounds = [max(0.0, after - before) for before, after in pairwise([0.0, *ended])]
     return Part(
         window=window.number,
         label=label,
         first_page=window.first_page,
         pages=window.pages,
         rounds=window.rounds,
-        layout_seconds=before,
-        paint_seconds=max(0.0, window.paint['cpu_seconds'] - before),
+        layout_seconds=sum(rounds),
+        paint_seconds=max(0.0, window.paint['cpu_seconds'] - (ended[-1] if ended else 0.0)),
         memory_bytes=window.paint['max_rss_bytes'],
+        round_seconds=tuple(rounds),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,6 +59,8 @@ class WindowedRendering:
         )
         self._stack.callback(self._press.close)
         self.rounds = 0
+        #: CPU seconds of what is done once
+        self.timings = {'prepare': 0.0, 'assemble': 0.0}
 
     def __enter__(self) -> WindowedRendering:
         return self
@@ -72,6 +75,7 @@ class WindowedRendering:
         except ZygoteUnavailable as error:
             raise RenderWhole(f'this host cannot prepare it for several processes: {error}') from error
         _tell(prepared.warnings)
+        self.timings['prepare'] = float(prepared.timing['cpu_seconds'])
         windows = cut(prepared.seams, prepared.weight, windows=self._job.windows, workers=self._job.workers)
         return prepared.seams, windows
 
@@ -81,8 +85,10 @@ class WindowedRendering:
         rendered = rendering.render(self._folder)
         self.rounds = rendering.rounds
         _tell(tuple(dict.fromkeys(warning for window in rendered for warning in window.warnings)))
+        started = time.process_time()
         for piece in assemble([window.bundle for window in rendered]):
             output.write(piece)
+        self.timings['assemble'] = time.process_time() - started
         return rendered
 
 
