@@ -97,7 +97,9 @@ class FontExport:
             whole = not subset or same[0].used_in_forms
             identity = self._identity(same[0])
             program = self._programs.setdefault(identity, _Program(font=same[0]))
-            program.whole |= whole
+            if whole:
+                same[0].clean({}, self._hinting)  # a variable font has its widths only once it is fixed
+                program.font, program.whole = same[0], True
             program.glyphs.update(glyph for font in same for glyph in font.to_unicode)
             stand_in = self._binder.font(_use(same[-1], whole=not subset or same[-1].used_in_forms), identity)
             pdf.add_object(stand_in)
@@ -118,9 +120,11 @@ class FontExport:
     def programs(self) -> Iterator[tuple[str, bytes, set[int]]]:
         """Identity, content and glyphs of each program; no glyphs: it is whole."""
         for identity, program in self._programs.items():
-            glyphs = set() if program.whole else program.glyphs
-            program.font.clean(dict.fromkeys(sorted(glyphs)), self._hinting)
-            yield identity, program.font.file_content, glyphs
+            if program.whole:
+                yield identity, program.font.file_content, set()
+            else:
+                program.font.clean(dict.fromkeys(sorted(program.glyphs)), self._hinting)
+                yield identity, program.font.file_content, program.glyphs
 
 
 def _is_drawn(font: Any) -> bool:
