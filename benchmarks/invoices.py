@@ -92,6 +92,13 @@ class Case:
     folder: Path
     records: list[dict[str, Any]]
 
+    def filled(self) -> Iterator[str]:
+        """The HTML of each record."""
+        with Archive(self.archive) as archive:
+            template = Template(self.template, 'template.html', archive)
+        for index, record in enumerate(self.records):
+            yield template.fill(record, index)
+
 
 def make_case(folder: Path, count: int) -> Case:
     template = invoice_template((SAMPLE / 'invoice.html').read_text())
@@ -135,17 +142,17 @@ class Runs:
         self._case = case
         self._job = JobSpec.from_json(case.spec)
         self._folder = Path(tempfile.mkdtemp(dir=case.archive.parent))
-        self._paths: list[Path] = []
+        self.paths: list[Path] = []
         weasy.tune()
         weasy.warm()
 
     def work(self, part: dict[str, int]) -> None:
-        self._paths.append(self._folder / f'{len(self._paths)}.bundle')
+        self.paths.append(self._folder / f'{len(self.paths)}.bundle')
         with Archive(self._case.archive) as archive:
-            Painting(archive, self._job, part=part).paint(self._paths[-1], report=lambda _: None)
+            Painting(archive, self._job, part=part).paint(self.paths[-1], report=lambda _: None)
 
     def finish(self, out: Path) -> None:
-        out.write_bytes(b''.join(assemble(self._paths)))
+        out.write_bytes(b''.join(assemble(self.paths)))
 
 
 def serve(kind: type[Serial | Runs], case: Case, pipe: Connection) -> None:
