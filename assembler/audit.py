@@ -23,8 +23,11 @@ FAULTS_NAMED: Final = 5
 UNREADABLE: Final = (PyPdfError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-def audit(path: Path, *, pages: int) -> Contents:
-    """Read a PDF back. Raises Refusal: page-count-mismatch, or merge-error where something leads nowhere."""
+def audit(path: Path, *, pages: int | None = None) -> Contents:
+    """Read a PDF back; `pages` are those it must have.
+
+    Raises Refusal: page-count-mismatch, or merge-error where something leads nowhere.
+    """
     try:
         with path.open('rb') as source:
             reader = PdfReader(source, strict=True)
@@ -41,9 +44,11 @@ class _Witness:
         self._names: set[bytes] = set()
         self._faults: list[str] = []
 
-    def testify(self, expected: int) -> Contents:
+    def testify(self, expected: int | None) -> Contents:
         self._pages = {leaf.idnum for leaf in _leaves(self._catalog)}
         declared = _lookup(self._catalog, '/Pages')['/Count']
+        if expected is None:
+            expected = declared
         if not len(self._pages) == declared == expected:
             detail = f'the result declares {declared} pages and has {len(self._pages)}; its parts have {expected}'
             raise Refusal(Problem(name='page-count-mismatch', detail=detail))

@@ -33,6 +33,8 @@ INTERRUPTED: Final = 130
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     'Without a service': {
         'render': 'Render an HTML file on this machine, in parallel.',
+        'assemble': 'Put painted parts together to one PDF.',
+        'inspect': 'Show what is in a painted part or in a PDF.',
     },
     'Jobs': {
         'submit': 'Render HTML files, or a template with records, to one PDF.',
