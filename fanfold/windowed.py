@@ -19,6 +19,7 @@ from assembler.assemble import assemble
 from renderer.parallel import RenderedWindow, Rendering, RenderWhole, Step
 from renderer.press import Press
 from renderer.seams import Seam, Windows, cut
+from runtime.errors import Refusal
 from worker.requests import Limits
 from worker.zygote import ZygoteUnavailable
 
@@ -69,12 +70,13 @@ class WindowedRendering:
         self._stack.close()
 
     def plan(self) -> tuple[tuple[Seam, ...], Windows]:
-        """Wait for the document and cut it. Raises Refusal, RenderWhole where this host cannot do it."""
+        """Wait for the document and cut it. Raises RenderWhole where that cannot be done."""
         try:
             prepared = self._press.prepared()
         except ZygoteUnavailable as error:
             raise RenderWhole(f'this host cannot prepare it for several processes: {error}') from error
-        _tell(prepared.warnings)
+        except Refusal as refusal:  # rendering it whole will say what is wrong with it
+            raise RenderWhole(refusal.problem.detail) from refusal
         self.timings['prepare'] = float(prepared.timing['cpu_seconds'])
         windows = cut(prepared.seams, prepared.weight, windows=self._job.windows, workers=self._job.workers)
         return prepared.seams, windows
@@ -84,7 +86,8 @@ class WindowedRendering:
         rendering = Rendering(self._press, windows, workers=self._job.workers, progress=progress)
         rendered = rendering.render(self._folder)
         self.rounds = rendering.rounds
-        _tell(tuple(dict.fromkeys(warning for window in rendered for warning in window.warnings)))
+        told = [self._press.prepared().warnings, *(window.warnings for window in rendered)]
+        _tell(tuple(dict.fromkeys(warning for warnings in told for warning in warnings)))
         started = time.process_time()
         for piece in assemble([window.bundle for window in rendered]):
             output.write(piece)

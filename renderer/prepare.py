@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weasyprint.urls import FatalURLFetchingError
+
 from renderer import weasy
 from renderer.notices import Heard, Notices
 from renderer.runs import fingerprint
@@ -151,7 +153,7 @@ def _told(answer: dict[str, Any]) -> Iterator[None]:
         answer['refused'] = refusal.problem.to_json()
     except MemoryError:
         raise
-    except Exception as error:
+    except (Exception, FatalURLFetchingError) as error:
         if is_of_host(error):
             raise
         problem = Problem(name='render-error', detail=f'{type(error).__name__}: {error}')
