@@ -14,7 +14,7 @@ from api import problems
 from api.access import AccessLog
 from api.metrics import Metrics
 from api.models import JobRequest
-from api.routes import events, health, jobs, result
+from api.routes import events, health, jobs, parts, result
 from api.services import Services
 from runtime.settings import Settings
 
@@ -50,7 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(AccessLog, metrics=metrics)
     problems.install(app)
     app.state.routes = []
-    for router in (jobs.router, events.router, result.router, health.router):
+    for router in (jobs.router, parts.router, events.router, result.router, health.router):
         for included in (router, _heads_of(router)):
             app.include_router(included)
             app.state.routes += included.routes

@@ -35,11 +35,13 @@ def assemble(
     *,
     metadata: Mapping[str, Any] | None = None,
     report: Callable[[int], None] | None = None,
+    partial: bool = False,
 ) -> Generator[bytes, None, Contents]:
     """The bytes of the PDF; what it holds is returned at the end.
 
-    `metadata` has the keys of INFORMATION; `report` is told the index of each part before it is read. Raises
-    ObjectCorrupt, naming the file that is not a whole bundle.
+    `metadata` has the keys of INFORMATION; `report` is told the index of each part before it is read. With `partial`
+    windows of a document may be missing before and after those that are there. Raises ObjectCorrupt, naming the file
+    that is not a whole bundle.
     """
     joining: _Joining | None = None
     for index, path in enumerate(paths):
@@ -47,7 +49,7 @@ def assemble(
             report(index)
         with Bundle.open(path) as bundle:
             if joining is None:
-                joining = _Joining(bundle.tables)
+                joining = _Joining(bundle.tables, partial=partial)
             yield from joining.take(bundle)
     if joining is None:
         raise ValueError('nothing to assemble')
@@ -58,7 +60,7 @@ def assemble(
 class _Joining:
     """The merged file while parts are added to it."""
 
-    def __init__(self, first: Tables) -> None:
+    def __init__(self, first: Tables, *, partial: bool) -> None:
         self._file = PdfFile(version=first.version, compress=first.compress)
         self._root, self._pages_root = self._file.reserve(), self._file.reserve()
         self._identifier = first.identifier
@@ -70,7 +72,8 @@ class _Joining:
         self._shared: dict[str, int] = {}
         #: number of the document that the last part ended with, and the windows of it that are still to come
         self._document = -1
-        self._expected = range(0)
+        self._expected = range(first.documents[0].window, first.documents[0].windows) if partial else range(0)
+        self._partial = partial
         self._destinations = NameTree()
         self._outline = Outline()
         self._fonts = Fonts(self._file)
@@ -162,7 +165,7 @@ class _Joining:
 
     def finish(self, metadata: Mapping[str, Any]) -> Iterator[bytes]:
         """Write what belongs to all parts. Raises ObjectCorrupt."""
-        if self._expected:
+        if self._expected and not self._partial:
             raise ObjectCorrupt(f'the last {len(self._expected)} windows of a document are missing')
         file = self._file
         self._fonts.finish()
