@@ -48,6 +48,7 @@ def test_every_route_is_described_with_its_problems(described: dict[str, Any]) -
         ('GET', '/v1/jobs/{job_id}'),
         ('DELETE', '/v1/jobs/{job_id}'),
         ('GET', '/v1/jobs/{job_id}/parts'),
+        ('GET', '/v1/jobs/{job_id}/parts/{index}/result'),
         ('GET', '/v1/jobs/{job_id}/events'),
         ('GET', '/v1/jobs/{job_id}/result'),
         ('POST', '/v1/jobs/{job_id}/cancel'),

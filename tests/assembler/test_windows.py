@@ -181,3 +181,15 @@ def test_windows_out_of_order_are_refused(split: Split, tmp_path: Path) -> None:
         joined([first, third, second], tmp_path / 'out.pdf')
     with pytest.raises(ObjectCorrupt, match='the last 1 windows of a document are missing'):
         joined([first, second], tmp_path / 'out.pdf')
+
+
+def test_some_windows_of_a_tagged_document_are_a_pdf_of_their_own(split: Split, tmp_path: Path) -> None:
+    html = document(6)
+    paths = split(html, pdf_variant='pdf/ua-1')
+
+    out = joined(paths[2:4], tmp_path / 'out.pdf', partial=True)
+
+    assert texts(out) == texts(render(html, pdf_variant='pdf/ua-1'))[2:4]
+    with pikepdf.open(out) as pdf:
+        assert pdf.check_pdf_syntax() == []
+        assert [str(kid.S) for kid in pdf.Root.StructTreeRoot.K] == ['/Document']
