@@ -17,7 +17,7 @@ check_versions()  # before anything below reaches inside
 from renderer.weasy.painting import Painted, PlaceInDocument, Volume, paint_window  # noqa: E402
 from renderer.weasy.prepared import PreparedDocument  # noqa: E402
 from renderer.weasy.tuning import tune  # noqa: E402
-from renderer.weasy.typesetting import Typesetter, warm  # noqa: E402
+from renderer.weasy.typesetting import Typesetter, known_options, warm  # noqa: E402
 from renderer.weasy.window import CannotSplitError, Window  # noqa: E402
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     'Window',
     'check_versions',
     'font_digests',
+    'known_options',
     'paint_window',
     'system_fonts',
     'tune',

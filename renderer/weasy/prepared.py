@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from weasyprint import DEFAULT_OPTIONS
+from weasyprint import css as weasy_css
 from weasyprint import document as weasy_document
 from weasyprint.css.counters import CounterStyle
 from weasyprint.css.targets import TargetCollector, anchor_name_from_token
@@ -30,6 +31,7 @@ from renderer.seams import Seam
 from renderer.state import Path
 from renderer.weasy.pagestyles import PageStyles
 from renderer.weasy.replacing import replaced
+from renderer.weasy.styles import LazyStyleFor
 
 FORCED: Final = frozenset({'page', 'left', 'right', 'recto', 'verso'})
 #: weight of a box beside its text, in characters
@@ -102,6 +104,7 @@ class PreparedDocument:
         self.color_profiles: dict[str, Any] = {}
         counter_style = CounterStyle()
         with (
+            replaced(weasy_css, 'StyleFor', LazyStyleFor),
             replaced(weasy_document, 'TargetCollector', Targets),
             replaced(weasy_document, 'LayoutContext', WindowContext),
         ):
@@ -113,6 +116,8 @@ class PreparedDocument:
             html.etree_element, self.context.style_for, self.context.get_image_from_uri, html.base_url,
             self.targets, counter_style, self.context.footnotes,
         )  # fmt: skip
+        self.context.style_for.forget_elements()
+        html.wrapper_element = None  # what was to be found with it has been found
         self.footnotes: list[Any] = self.context.footnotes
         for item in self.targets.target_lookup_items.values():
             item.page_maker_index = -1  # which page shows it is the numbering's to know

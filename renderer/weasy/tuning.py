@@ -16,6 +16,8 @@ from weasyprint.css.properties import INHERITED, INITIAL_NOT_COMPUTED, INITIAL_V
 from weasyprint.layout import inline, percent, preferred
 from weasyprint.text import line_break
 
+from renderer.weasy.styles import LazyStyleFor
+
 #: allocations before a collection of each generation: rendering makes many objects and little garbage
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 #: results kept of each function that is remembered
@@ -32,6 +34,7 @@ def tune() -> None:
     line_break.font_features = functools.lru_cache(REMEMBERED)(line_break.font_features)
     line_break.get_font_description = _font_description
     ComputedStyle.__missing__ = _missing
+    css.StyleFor = LazyStyleFor
 
 
 def _check_math(value: Any) -> Any:

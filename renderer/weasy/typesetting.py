@@ -75,7 +75,7 @@ class Typesetter:
         self._zoom: float = given.pop('zoom', 1)
         self._media_type: str = given.pop('media_type', 'print')
         self._user_stylesheets: list[str] = given.pop('stylesheets', None) or []
-        self._options = _known(given)
+        self._options = known_options(given)
         self._styles: OrderedDict[tuple[Any, ...], _Styles] = OrderedDict()
         self._pages_to_collect = 0
 
@@ -109,7 +109,7 @@ def warm() -> None:
     gc.collect()
 
 
-def _known(options: dict[str, Any]) -> dict[str, Any]:
+def known_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options, if WeasyPrint knows them. Raises Refusal."""
     unknown = sorted(set(options) - set(DEFAULT_OPTIONS))
     if unknown:
