@@ -2,9 +2,9 @@
 
     report = render(LocalJob(source='book.html', workers=2), output)
 
-What WeasyPrint has to say goes to the logger `weasyprint`, as ever; of a document that is rendered in windows each
-warning once, in the order of the document. Files and addresses that the document names are loaded as the `weasyprint`
-command loads them: anything that this user may read.
+What WeasyPrint has to say goes to the logger `weasyprint`, as ever; each warning comes once, in the order of the
+document. Files and addresses that the document names are loaded as the `weasyprint` command loads them: anything that
+this user may read.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Final, Literal
 from weasyprint import HTML
 from weasyprint.urls import FatalURLFetchingError, URLFetcher
 
+from fanfold.telling import warnings_once
 from fanfold.windowed import WindowedRendering
 from renderer import weasy
 from renderer.parallel import RenderedWindow, RenderWhole, Step
@@ -211,7 +212,7 @@ Watcher = Callable[[Progress], None]
 
 def plan(job: LocalJob) -> Plan:
     """Where the document would be split. Raises Refusal if it cannot be read."""
-    with _refusing(job):
+    with warnings_once(), _refusing(job):
         prepared = PreparedDocument(open_html(job), job.options)
     windows = cut(prepared.seams, prepared.weight, windows=job.windows, workers=job.workers)
     return Plan(seams=tuple(prepared.seams), windows=windows)
@@ -219,7 +220,11 @@ def plan(job: LocalJob) -> Plan:
 
 def render(job: LocalJob, output: BinaryIO, *, progress: Watcher | None = None) -> Report:
     """Write the PDF. Raises Refusal, with one line that says what could not be read or rendered."""
-    watcher = progress or _nobody
+    with warnings_once():
+        return _render(job, output, progress or _nobody)
+
+
+def _render(job: LocalJob, output: BinaryIO, watcher: Watcher) -> Report:
     if job.windows == 1 or (job.windows == 'auto' and job.workers == 1):
         return _render_whole(job, output, watcher, whole_because=ONE_WINDOW_ASKED)
     if sys.platform != 'linux':

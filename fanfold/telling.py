@@ -1,4 +1,4 @@
-"""What a local rendering says on standard error: WeasyPrint's messages, each once, and how far it is.
+"""What a local rendering says: WeasyPrint's messages, each warning once, and on standard error how far it is.
 
 On a terminal there is a bar, and messages stand above it; in a pipe there are only messages.
 """
@@ -44,20 +44,42 @@ class Telling:
             )
 
 
-class MessagesOnce(logging.Handler):
-    """Prints what is logged; a warning or error that was printed before is not printed again."""
+class _Lines(logging.Handler):
+    """Gives what is logged on, as lines."""
 
     def __init__(self, tell: Callable[[str], None], level: int) -> None:
         super().__init__(level)
         self._tell = tell
-        self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = self.format(record)
-        if line not in self._told:
-            self._tell(line)
+        self._tell(self.format(record))
+
+
+class _Once(logging.Filter):
+    """Lets a warning or error through that has not come before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[tuple[str, str]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        told = record.levelname, record.getMessage()
+        if told in self._told:
+            return False
         if record.levelno >= logging.WARNING:
-            self._told.add(line)
+            self._told.add(told)
+        return True
+
+
+@contextmanager
+def warnings_once() -> Iterator[None]:
+    """Each of WeasyPrint's warnings comes once to whoever listens."""
+    logger, once = logging.getLogger('weasyprint'), _Once()
+    logger.addFilter(once)
+    try:
+        yield
+    finally:
+        logger.removeFilter(once)
 
 
 @contextmanager
@@ -93,7 +115,7 @@ def _messages(told: Telling, level: int | None) -> Iterator[Telling]:
     levels = logger.level, root.level
     handler: logging.Handler = logging.NullHandler()
     if level is not None:
-        handler = MessagesOnce(told.line, level)
+        handler = _Lines(told.line, level)
         handler.setFormatter(logging.Formatter(DEBUG_FORMAT if level <= logging.DEBUG else FORMAT))
         logger.setLevel(level)
         if level <= logging.DEBUG:
