@@ -1,7 +1,7 @@
 """Fonts of the merged file: each program embedded once, as the union of the glyphs that the parts use.
 
 A font dictionary serves all parts whose uses agree (see `fontuse`); dictionaries of one font share its program. Where
-programs cannot be united (outlines of another kind, another optical size) each keeps a program of its own.
+programs cannot be united (another optical size, subroutines) each keeps a program of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
+from assembler import sfnt
 from assembler.bundle import Bundle
 from assembler.cmaps import MISSING, missing_cmap, to_unicode_cmap
+from assembler.compactfont import CompactFont
 from assembler.encoding import array, dictionary, number, reference, text
 from assembler.fontuse import FontUse
 from assembler.pdf_file import PdfFile
@@ -40,7 +42,7 @@ class _Embedded:
     content: bytes
     glyphs: set[int]
     whole: bool
-    parts: TrueType | None = None
+    parts: TrueType | CompactFont | None = None
     instances: list[_Instance] = field(default_factory=list)
 
     def covers(self, program: Program) -> bool:
@@ -55,9 +57,10 @@ class _Embedded:
             self.glyphs.update(program.glyphs)
             return True
         try:
-            parts = self.parts or TrueType(self.content)
-            united = parts.unite(TrueType(content))
-        except (ValueError, IndexError, struct.error):
+            parts = self.parts or taken_apart(self.content)
+            other = taken_apart(content)
+            united = type(other) is type(parts) and parts.unite(other)  # type: ignore[arg-type]  # of the same type
+        except (ValueError, LookupError, struct.error):
             return False
         if united:
             self.parts = parts
@@ -67,6 +70,12 @@ class _Embedded:
     @property
     def united(self) -> bytes:
         return self.content if self.parts is None else self.parts.write()
+
+
+def taken_apart(program: bytes) -> TrueType | CompactFont:
+    """Raises ValueError, LookupError or struct.error for a program that cannot be united with others."""
+    kind, tables = sfnt.read_tables(program)
+    return CompactFont(tables) if kind == sfnt.OPENTYPE else TrueType(tables)
 
 
 class Fonts:

@@ -19,6 +19,7 @@ from weasyprint.urls import URLFetcherResponse
 
 from assembler.fontuse import FontFace, FontUse
 from renderer.binding import Binder
+from renderer.weasy.components import with_components
 from renderer.weasy.versions import system_fonts
 
 if TYPE_CHECKING:
@@ -123,8 +124,9 @@ class FontExport:
             if program.whole:
                 yield identity, program.font.file_content, set()
             else:
-                program.font.clean(dict.fromkeys(sorted(program.glyphs)), self._hinting)
-                yield identity, program.font.file_content, program.glyphs
+                glyphs = with_components(program.font.hb_face, program.glyphs)
+                program.font.clean(dict.fromkeys(sorted(glyphs)), self._hinting)
+                yield identity, program.font.file_content, glyphs
 
 
 def _is_drawn(font: Any) -> bool:

@@ -11,9 +11,11 @@ from fontTools.pens.recordingPen import DecomposingRecordingPen
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 
+from assembler.compactfont import CompactFont
+from assembler.fonts import taken_apart
 from assembler.fontuse import FontFace, FontUse
-from assembler.truetype import TrueType
 from renderer.weasy import system_fonts
+from tests.assembler.compact import compact_font
 
 FACE = FontFace(
     key='ABCDEF', name='/ABCDEF+Some', family='Some', flags=4, ascent=900, descent=-200, italic_angle=0, stem_v=80,
@@ -25,34 +27,60 @@ def host_font(name: str = 'DejaVuSans.ttf') -> Path:
     return next(path for path in system_fonts() if path.name == name)
 
 
-def reduced(text: str, name: str = 'DejaVuSans.ttf') -> bytes:
-    """The font with the glyphs of a text, under their ids."""
-    font = TTFont(host_font(name))
-    subsetter = Subsetter(Options(retain_gids=True, notdef_outline=True, glyph_names=False, hinting=True))
+def reduced(text: str, font: bytes | None = None) -> bytes:
+    """A font with the glyphs of a text, under their ids."""
+    source = TTFont(io.BytesIO(font or host_font().read_bytes()))
+    options = Options(retain_gids=True, notdef_outline=True, glyph_names=False, hinting=True, desubroutinize=True)
+    subsetter = Subsetter(options)
     subsetter.populate(text=text)
-    subsetter.subset(font)
+    subsetter.subset(source)
     out = io.BytesIO()
-    font.save(out)
+    source.save(out)
     return out.getvalue()
 
 
-def outlines(program: bytes, text: str) -> list[object]:
+def outlines(program: bytes, text: str, whole: bytes | None = None) -> list[object]:
     """Advance and outline of each letter, by the glyph id it has in the whole font."""
-    ids = {letter: TTFont(host_font()).getGlyphID(TTFont(host_font()).getBestCmap()[ord(letter)]) for letter in text}
-    font = TTFont(io.BytesIO(program))
+    source, font = TTFont(io.BytesIO(whole or host_font().read_bytes())), TTFont(io.BytesIO(program))
     found = []
     for letter in text:
-        name = font.getGlyphName(ids[letter])
+        name = font.getGlyphName(source.getGlyphID(source.getBestCmap()[ord(letter)]))
         pen = DecomposingRecordingPen(font.getGlyphSet())
         font.getGlyphSet()[name].draw(pen)
         found.append((font['hmtx'][name], pen.value))
     return found
 
 
-def test_a_union_has_the_glyphs_of_both() -> None:
-    union = TrueType(reduced('abé '))
+@pytest.fixture(params=[False, True], ids=['by name', 'by CID'])
+def compact(request: pytest.FixtureRequest) -> bytes:
+    return compact_font(keyed=request.param)
 
-    assert union.unite(TrueType(reduced('aZäﬁ')))
+
+@pytest.mark.parametrize(('one', 'other'), [('abé ', 'aZΩ,'), ('aZΩ,', 'abé '), ('A', 'a'), ('Z', 'éB')])
+def test_a_union_of_compact_outlines_has_the_glyphs_of_both(compact: bytes, one: str, other: str) -> None:
+    union, theirs = taken_apart(reduced(one, compact)), taken_apart(reduced(other, compact))
+
+    assert isinstance(union, CompactFont)
+    assert isinstance(theirs, CompactFont)
+    assert union.unite(theirs)
+    program = union.write()
+
+    assert outlines(program, one + other, compact) == outlines(compact, one + other, compact)
+    again = taken_apart(program)
+    assert isinstance(again, CompactFont)
+    assert again.write() == program
+
+
+def test_compact_outlines_by_name_and_by_cid_are_not_united() -> None:
+    union, other = (taken_apart(reduced('ab', compact_font(keyed=keyed))) for keyed in (False, True))
+
+    assert not union.unite(other)  # type: ignore[arg-type]
+
+
+def test_a_union_has_the_glyphs_of_both() -> None:
+    union = taken_apart(reduced('abé '))
+
+    assert union.unite(taken_apart(reduced('aZäﬁ')))
     program = union.write()
 
     assert outlines(program, 'abé ') == outlines(reduced('abé '), 'abé ')
@@ -60,30 +88,30 @@ def test_a_union_has_the_glyphs_of_both() -> None:
 
 
 def test_a_union_has_the_checksums_that_the_format_asks_for() -> None:
-    union = TrueType(reduced('ab'))
-    union.unite(TrueType(reduced('yz')))
+    union = taken_apart(reduced('ab'))
+    union.unite(taken_apart(reduced('yz')))
 
     TTFont(io.BytesIO(union.write()), checkChecksums=2, lazy=False)
 
 
 def test_a_union_is_no_larger_than_the_font_reduced_to_all_glyphs() -> None:
-    union = TrueType(reduced('abcdef'))
-    union.unite(TrueType(reduced('ABCDEF')))
+    union = taken_apart(reduced('abcdef'))
+    union.unite(taken_apart(reduced('ABCDEF')))
 
     assert len(union.write()) < 1.02 * len(reduced('abcdefABCDEF'))
 
 
 def test_programs_of_other_fonts_are_not_united() -> None:
-    union = TrueType(reduced('ab'))
+    union = taken_apart(reduced('ab'))
 
-    assert not union.unite(TrueType(reduced('cd', 'DejaVuSerif.ttf')))
-    assert not union.unite(TrueType(reduced('ab', 'DejaVuSans-Bold.ttf')))
+    assert not union.unite(taken_apart(reduced('cd', host_font('DejaVuSerif.ttf').read_bytes())))
+    assert not union.unite(taken_apart(reduced('ab', host_font('DejaVuSans-Bold.ttf').read_bytes())))
 
 
 @pytest.mark.parametrize('program', [b'', b'OTTO' + bytes(40), b'\0\1\0\0\0\0', b'\0\1\0\0\xff\xff' + bytes(6)])
 def test_what_is_not_truetype_is_refused(program: bytes) -> None:
     with pytest.raises((ValueError, struct.error)):
-        TrueType(program)
+        taken_apart(program)
 
 
 def use(**more: object) -> FontUse:

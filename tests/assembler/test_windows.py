@@ -16,7 +16,9 @@ from weasyprint import Attachment
 
 from renderer.weasy import PlaceInDocument, paint_window
 from runtime.errors import ObjectCorrupt
+from tests.assembler.compact import compact_font
 from tests.assembler.documents import attachment, joined, laid_out, render, texts
+from tests.assembler.test_fonts import host_font
 from tests.oracle.same import assert_same
 
 WINDOWS = 20
@@ -151,6 +153,22 @@ def test_a_glyph_that_is_missing_is_read_back_from_every_window(split: Split, tm
     assert texts(out) == texts(render(html))
     with pikepdf.open(out) as pdf:
         assert len(font_files(pdf)) == 1
+
+
+@pytest.mark.parametrize('compact', [False, True], ids=['TrueType', 'compact outlines'])
+def test_windows_with_other_letters_share_one_font_program(split: Split, tmp_path: Path, compact: bool) -> None:
+    font = tmp_path / 'some.font'
+    font.write_bytes(compact_font() if compact else host_font().read_bytes())
+    style = f'<style>@font-face {{ font-family: some; src: url({font.as_uri()}) }} p {{ font-family: some }}</style>'
+    words = ('a small cat', 'Éléphant, Über', 'ZEBRA.', 'ß Ω é')
+    html = style + ''.join(f'<p style="break-after: page">{word}' for word in words)
+
+    out = joined(split(html), tmp_path / 'out.pdf')
+
+    assert_same(render(html), out.read_bytes())
+    with pikepdf.open(out) as pdf:
+        programs = [*font_files(pdf), *streams(pdf, '/Subtype', '/OpenType')]
+        assert len(programs) == (2 if compact else 1)  # the compact font lacks a letter
 
 
 def test_the_window_that_needs_most_pixels_of_an_image_decides(split: Split, tmp_path: Path) -> None:
