@@ -122,12 +122,19 @@ class Rendering:
 
         def paint(window: int) -> Answer:
             place = places.index(window)
-            return self._patiently(
-                window,
-                lambda pressed: pressed.paint(
-                    settled.entries[window], _bundle(folder, window), place=place, places=len(places), anchors=anchors
-                ),
-            )
+            try:
+                return self._patiently(
+                    window,
+                    lambda pressed: pressed.paint(
+                        settled.entries[window],
+                        _bundle(folder, window),
+                        place=place,
+                        places=len(places),
+                        anchors=anchors,
+                    ),
+                )
+            except WindowFailed as failure:
+                raise RenderWhole(f'{self._name(window)}: {failure.problem.detail}') from failure
 
         rendered = {}
         for window, answer in self._each('paint', settled.entries, paint):

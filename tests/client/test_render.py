@@ -165,14 +165,26 @@ def test_a_document_that_fails_leaves_the_file_that_was_there(render, tmp_path):
     assert (tmp_path / 'out.pdf').read_bytes() == b'the one before'
 
 
-def test_a_document_that_weasyprint_cannot_render_is_told_with_its_error(render, tmp_path):
-    (tmp_path / 'bad.html').write_text(
-        '<style>a::after { content: target-counter(attr(href), pages) }</style><a href="#b">x</a><p id=b>y'
-    )
-    found = render('bad.html', 'out.pdf')
-    assert (found.code, found.out) == (1, '')
-    assert found.err.startswith('Error: bad.html cannot be rendered: AttributeError: ')
-    assert found.err.count('\n') == 1
+TWO_CHAPTERS = '<section>one</section><section style="break-before: page">two {}</section>'
+
+
+@pytest.mark.parametrize(
+    'document',
+    [
+        TWO_CHAPTERS.format(
+            '<style>a::after { content: target-counter(attr(href), pages) }</style><a href="#b">x</a><p id=b>'
+        ),
+        TWO_CHAPTERS.format('<input type=submit>'),
+    ],
+    ids=['not laid out', 'not painted'],
+)
+def test_a_document_that_weasyprint_cannot_render_is_told_with_its_error(render, tmp_path, document):
+    (tmp_path / 'bad.html').write_text(document)
+    expected = weasyprint('bad.html', 'out.pdf', '--pdf-forms', cwd=tmp_path)
+    found = render('bad.html', 'out.pdf', '--pdf-forms', '--windows', 'all')
+    assert (found.code, found.out) == (expected.code, '') == (1, '')
+    error = expected.err.splitlines()[-1]
+    assert found.err == f'Error: bad.html cannot be rendered: {error}\n'
 
 
 @pytest.fixture

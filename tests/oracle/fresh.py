@@ -13,8 +13,12 @@ CONTEXT.set_forkserver_preload(['weasyprint'])
 Result = TypeVar('Result')
 
 
+class FailedThere(Exception):
+    """What the function raised, in words."""
+
+
 def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result:
-    """What the function returns or raises."""
+    """What the function returns. Raises FailedThere."""
     receiver, sender = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=_call, args=(sender, function, arguments))
     process.start()
@@ -26,7 +30,7 @@ def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result
             outcome, value = 'died', None
     process.join()
     if outcome == 'raised':
-        raise value
+        raise FailedThere(value)
     assert outcome == 'returned', f'the process ended with {process.exitcode} and without a word'
     return value
 
@@ -34,7 +38,6 @@ def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result
 def _call(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
         outcome = 'returned', function(*arguments)
-    except Exception as error:
-        error.__cause__ = error.__context__ = None
-        outcome = 'raised', error
+    except Exception as error:  # errors may not be fit to be sent
+        outcome = 'raised', f'{type(error).__name__}: {error}'
     sender.send(outcome)

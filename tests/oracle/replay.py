@@ -51,7 +51,7 @@ class Replayed:
 
 
 def oracle(source: Source) -> Oracle:
-    """Render serially and replay, each in a fresh process. Raises what WeasyPrint raises."""
+    """Render serially and replay, each in a fresh process. Raises FailedThere."""
     first = serial(source)
     replayed = in_fresh_process(replay, source)
     difference = first_difference(first.pdf, replayed.rendered.pdf)

@@ -33,7 +33,7 @@ class Rendered:
 
 
 def serial(source: Source) -> Rendered:
-    """Render with WeasyPrint as it is, in a fresh process. Raises what WeasyPrint raises."""
+    """Render with WeasyPrint as it is, in a fresh process. Raises FailedThere where it cannot."""
     return in_fresh_process(_serial, source)
 
 
