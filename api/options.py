@@ -102,8 +102,9 @@ class Options(BaseModel):
     zoom: Annotated[float, Field(ge=0.01, le=100)] | None = None
 
     parts: Parts = 'auto'
+    document_bookmarks: bool | None = None
     metadata: Metadata | None = None
 
     def rendering(self) -> dict[str, object]:
         """The options that go to WeasyPrint: those that were given."""
-        return self.model_dump(exclude_none=True, exclude={'parts', 'metadata'})
+        return self.model_dump(exclude_none=True, exclude={'parts', 'document_bookmarks', 'metadata'})

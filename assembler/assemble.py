@@ -35,13 +35,14 @@ def assemble(
     *,
     metadata: Mapping[str, Any] | None = None,
     report: Callable[[int], None] | None = None,
+    document_bookmarks: bool = False,
     partial: bool = False,
 ) -> Generator[bytes, None, Contents]:
     """The bytes of the PDF; what it holds is returned at the end.
 
-    `metadata` has the keys of INFORMATION; `report` is told the index of each part before it is read. With `partial`
-    windows of a document may be missing before and after those that are there. Raises ObjectCorrupt, naming the file
-    that is not a whole bundle.
+    `metadata` has the keys of INFORMATION; `report` is told the index of each part before it is read. With
+    `document_bookmarks` each of several documents has a bookmark above its own. With `partial` windows of a document
+    may be missing before and after those that are there. Raises ObjectCorrupt, naming the file that is no whole bundle.
     """
     joining: _Joining | None = None
     for index, path in enumerate(paths):
@@ -49,7 +50,7 @@ def assemble(
             report(index)
         with Bundle.open(path) as bundle:
             if joining is None:
-                joining = _Joining(bundle.tables, partial=partial)
+                joining = _Joining(bundle.tables, document_bookmarks=document_bookmarks, partial=partial)
             yield from joining.take(bundle)
     if joining is None:
         raise ValueError('nothing to assemble')
@@ -60,7 +61,7 @@ def assemble(
 class _Joining:
     """The merged file while parts are added to it."""
 
-    def __init__(self, first: Tables, *, partial: bool) -> None:
+    def __init__(self, first: Tables, *, document_bookmarks: bool, partial: bool) -> None:
         self._file = PdfFile(version=first.version, compress=first.compress)
         self._root, self._pages_root = self._file.reserve(), self._file.reserve()
         self._identifier = first.identifier
@@ -75,7 +76,7 @@ class _Joining:
         self._expected = range(first.documents[0].window, first.documents[0].windows) if partial else range(0)
         self._partial = partial
         self._destinations = NameTree()
-        self._outline = Outline()
+        self._outline = Outline(names_documents=document_bookmarks)
         self._fonts = Fonts(self._file)
         self._images = Images(self._file)
         self._structure = Structure(self._file)
@@ -153,7 +154,7 @@ class _Joining:
             self._destinations.add(name, place.fill(numbers))
         for document in tables.documents:
             if not document.window:
-                self._outline.begin_document()
+                self._outline.begin_document(document.heading, numbers)
             self._outline.take(document.bookmarks, numbers)
         self._structure.take(tables, numbers)
         self._form.take(tables, numbers)

@@ -85,6 +85,7 @@ def input_hash(painted: Iterable[Part], failed: Iterable[Part], spec: dict[str, 
         'failed': [[part.key.part_index, part.failure] for part in failed],
         'options': spec.get('options'),
         'metadata': spec.get('metadata'),
+        'document_bookmarks': spec.get('document_bookmarks'),
     }
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 

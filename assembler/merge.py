@@ -20,8 +20,8 @@ from runtime.errors import ObjectCorrupt, Problem, Refusal
 def merge_child(payload: dict[str, Any], report: Callable[[Any], None]) -> dict[str, Any]:
     """What runs in the child.
 
-    `payload`: parts [{paths, pages}], out, metadata. Returns pages, bytes and sha256 of the result, and timing.
-    `report` is told (index of the part, None). Raises Refusal.
+    `payload`: parts [{paths, pages}], out, metadata, document_bookmarks. Returns pages, bytes and sha256 of the result,
+    and timing. `report` is told (index of the part, None). Raises Refusal.
     """
     started = time.time()
     out, parts = Path(payload['out']), payload['parts']
@@ -29,6 +29,7 @@ def merge_child(payload: dict[str, Any], report: Callable[[Any], None]) -> dict[
     pieces = assemble(
         [path for _, path in paths],
         metadata=payload['metadata'],
+        document_bookmarks=payload['document_bookmarks'],
         report=lambda number: report((paths[number][0], None)),
     )
     try:

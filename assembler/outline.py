@@ -2,13 +2,13 @@
 
 Bookmarks come flat, with the levels that style sheets gave them. Levels that a document skips are closed up, as in
 WeasyPrint: an entry is one step below the nearest entry before it that has a smaller level. Documents follow each other
-on the first level; a document in windows is one, whatever window an entry is from.
+on the first level, or each stands above its entries; a document in windows is one, whatever window an entry is from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assembler.encoding import dictionary, number, reference, text
 from assembler.pdf_file import PdfFile
@@ -19,15 +19,17 @@ from assembler.tables import Bookmark
 class _Entry:
     depth: int
     label: str
-    #: the destination as PDF source
+    #: the destination as PDF source, if it leads somewhere
     place: bytes
     closed: bool
 
 
 class Outline:
-    """Entries in the order of their pages; an entry's depth says below which one it is."""
+    """Entries in the order of their pages; an entry's depth says below which one it is, 0 that it is a document."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, names_documents: bool) -> None:
+        self._names_documents = names_documents
+        self._documents = 0
         self._entries: list[_Entry] = []
         #: levels that were skipped above each step down to the last entry, and the level of that
         self._skipped: list[int] = []
@@ -37,15 +39,19 @@ class Outline:
     def top_level(self) -> int:
         return sum(entry.depth == 1 for entry in self._entries)
 
-    def begin_document(self) -> None:
+    def begin_document(self, heading: Bookmark | None, numbers: Sequence[int]) -> None:
         self._skipped, self._level = [], 0
+        self._documents += 1
+        if heading is not None and self._names_documents:
+            self._add(heading, numbers, depth=0)
 
     def take(self, bookmarks: Sequence[Bookmark], numbers: Sequence[int]) -> None:
         for mark in bookmarks:
-            place = b'[%d 0 R /XYZ %b 0]' % (numbers[mark.page], mark.place.encode())
-            self._entries.append(
-                _Entry(depth=self._depth(mark.level), label=mark.label, place=place, closed=mark.closed)
-            )
+            self._add(mark, numbers, depth=self._depth(mark.level))
+
+    def _add(self, mark: Bookmark, numbers: Sequence[int], *, depth: int) -> None:
+        place = b'[%d 0 R %b]' % (numbers[mark.page], mark.place.encode()) if mark.page else b''
+        self._entries.append(_Entry(depth=depth, label=mark.label, place=place, closed=mark.closed))
 
     def _depth(self, level: int) -> int:
         """Go to an entry of this level; its depth, from 1."""
@@ -61,6 +67,7 @@ class Outline:
 
     def finish(self, file: PdfFile) -> dict[str, bytes]:
         """Write the outline; its entry of the catalog, none if there is no bookmark."""
+        self._place_documents()
         if not self._entries:
             return {}
         root = file.reserve()
@@ -69,10 +76,18 @@ class Outline:
         for index, (entry, link) in enumerate(zip(self._entries, links, strict=True)):
             count = -visible[index] if entry.closed else visible[index]
             body = {'Title': text(entry.label), 'Dest': entry.place, 'Count': number(count), **link}
-            file.put(first + index, dictionary(body), 'index')
+            file.put(first + index, dictionary({key: value for key, value in body.items() if value}), 'index')
         ends = self._ends(first)
         file.put(root, dictionary({'Count': number(visible[-1]), **ends}), 'index')
         return {'Outlines': reference(root)}
+
+    def _place_documents(self) -> None:
+        """Several documents stand above their entries; a single one is left out."""
+        if self._documents > 1:
+            step = int(self._names_documents)
+            self._entries = [replace(entry, depth=entry.depth + step) for entry in self._entries]
+        else:
+            self._entries = [entry for entry in self._entries if entry.depth]
 
     def _link(self, root: int, first: int) -> tuple[list[dict[str, bytes]], list[int]]:
         """What leads from each entry to others, and how many entries are visible below it; the last is the root's."""

@@ -48,13 +48,24 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bookmark:
-    """`level` as in CSS; `page` is a slot; `place` is the point on the page as PDF source, `x y`."""
+    """`level` as in CSS, 0 for a document; `page` is a slot, 0 if it leads nowhere.
+
+    `place` is where on the page, as PDF source: `/XYZ x y 0`.
+    """
 
     level: int
     label: str
     page: int
     place: str
     closed: bool
+
+    def to_json(self) -> list[Any]:
+        return [self.level, self.label, self.page, self.place, self.closed]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> Bookmark:
+        level, label, page, place, closed = value
+        return cls(level=level, label=label, page=page, place=place, closed=closed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +75,8 @@ class BundledDocument:
     item: int
     window: int = 0
     windows: int = 1
+    #: the document itself, for outlines that name documents; in its first window
+    heading: Bookmark | None = None
     bookmarks: Sequence[Bookmark] = ()
     #: slot of the structure element /Document, written by the assembler; 0: the document is not tagged
     element: int = 0
@@ -75,21 +88,25 @@ class BundledDocument:
     kids: Sequence[int] = ()
 
     def to_json(self) -> list[Any]:
-        marks = [[mark.level, mark.label, mark.page, mark.place, mark.closed] for mark in self.bookmarks]
+        heading = None if self.heading is None else self.heading.to_json()
+        marks = [mark.to_json() for mark in self.bookmarks]
         element = [self.element, self.language, self.namespace, list(self.kids)]
-        return [self.item, self.window, self.windows, marks, *element]
+        return [self.item, self.window, self.windows, heading, marks, *element]
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> BundledDocument:
-        item, window, windows, marks, element, language, namespace, kids = value
-        bookmarks = [
-            Bookmark(level=level, label=label, page=page, place=place, closed=closed)
-            for level, label, page, place, closed in marks
-        ]
+        item, window, windows, heading, marks, element, language, namespace, kids = value
         return cls(
-            item=item, window=window, windows=windows, bookmarks=bookmarks, element=element,
-            language=language, namespace=namespace, kids=kids,
-        )  # fmt: skip
+            item=item,
+            window=window,
+            windows=windows,
+            heading=None if heading is None else Bookmark.from_json(heading),
+            bookmarks=[Bookmark.from_json(mark) for mark in marks],
+            element=element,
+            language=language,
+            namespace=namespace,
+            kids=kids,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,7 @@ class Assembler:
             'parts': [{'paths': list(map(str, part.paths)), 'pages': part.result['pages']} for part in parts],
             'out': str(out),
             'metadata': spec.get('metadata') or {},
+            'document_bookmarks': spec.get('document_bookmarks', False),
         }
         request = ChildRequest(entry='assembler.merge:merge_child', payload=payload, limits=self._limits(held))
         merged = result_of(_without_position(run_child(held, self._zygote, request)))

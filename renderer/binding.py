@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 import pydyf
 
 from assembler.bundle import BundleWriter
+from assembler.encoding import number as written
 from assembler.encoding import text_bytes
 from assembler.fontuse import FontUse
 from assembler.tables import (
@@ -41,6 +42,7 @@ class Place:
     window: int = 0
     windows: int = 1
     prefix: str = ''
+    title: str = ''
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +171,15 @@ class Binder:
         bookmarks = [
             Bookmark(
                 level=mark.level, label=mark.label, page=taken.slot(pages[mark.page]),
-                place=taken.encode([mark.x, mark.y]).text[1:-1].decode(), closed=mark.closed,
+                place=_point(mark.x, mark.y), closed=mark.closed,
             )
             for mark in pdf.marks
         ]  # fmt: skip
         reference = pdf.catalog.get('StructTreeRoot')
-        document = BundledDocument(item=place.item, window=place.window, windows=place.windows, bookmarks=bookmarks)
+        document = BundledDocument(
+            item=place.item, window=place.window, windows=place.windows, heading=_heading(pdf, taken),
+            bookmarks=bookmarks,
+        )  # fmt: skip
         if reference is None:
             return document
         root = _target(pdf, reference)
@@ -247,6 +252,20 @@ class Binder:
         slots = [*limits, *(slot for item in self._parents for slot in item.slots)]
         self._writer.put(number, Template(text=text, slots=slots), 'structure')
         return number
+
+
+def _heading(pdf: BoundPDF, taken: DocumentObjects) -> Bookmark | None:
+    """The document itself, as a bookmark that leads to the top of its first page."""
+    if pdf.place.window or not pdf.pages['Count']:
+        return None
+    first = pdf.pages['Kids'][0]
+    left, _, _, top = pdf.objects[first]['MediaBox']
+    label = pdf.place.title or f'Document {pdf.place.item + 1}'
+    return Bookmark(level=0, label=label, page=taken.slot(first), place=_point(left, top), closed=False)
+
+
+def _point(x: float, y: float) -> str:
+    return f'/XYZ {written(x).decode()} {written(y).decode()} 0'
 
 
 def _target(pdf: BoundPDF, reference: bytes) -> Any:

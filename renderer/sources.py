@@ -127,6 +127,8 @@ class JobSpec:
     input: Input
     options: Mapping[str, Any] = field(default_factory=dict)
     parts: Literal['auto'] | int = 'auto'
+    #: whether each of several documents has a bookmark above its own
+    document_bookmarks: bool = False
     metadata: Metadata = Metadata()
 
     @property
@@ -149,6 +151,7 @@ class JobSpec:
             'documents': [document.to_json() for document in self.documents],
             'options': dict(self.options),
             'parts': self.parts,
+            **({'document_bookmarks': True} if self.document_bookmarks else {}),
             'metadata': self.metadata.to_json(),
             'input': self.input.to_json(),
         }
@@ -160,6 +163,7 @@ class JobSpec:
             documents=tuple(document_from_json(document) for document in value['documents']),
             options=dict(value.get('options') or {}),
             parts=value.get('parts', 'auto'),
+            document_bookmarks=value.get('document_bookmarks', False),
             metadata=Metadata.from_json(value.get('metadata')),
             input=Input(key=source['key'], sha256=source['sha256'], bytes=source['bytes']),
         )

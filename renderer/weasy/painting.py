@@ -73,12 +73,17 @@ class Volume:
         )
         self._fonts = FontExport(self._binder)
 
-    def add(self, document: Document, item: int) -> None:
-        """Add a document of several, whose names are named after its item."""
+    def add(self, document: Document, item: int, name: str = '') -> None:
+        """Add a document of several, whose names are named after its item. `name` is for one without a title."""
         options = (
             self._options if item == 0 else {**self._options, **ONCE}
         )  # what is attached to the job is attached once
-        self._paint(document, Place(item=item, prefix=f'd{item}/'), options, weasy_pdf.resolve_links)
+        self._paint(
+            document,
+            Place(item=item, prefix=f'd{item}/', title=document.metadata.title or name),
+            options,
+            weasy_pdf.resolve_links,
+        )
 
     def add_alone(self, document: Document) -> None:
         """Add the only document of a job."""

@@ -101,6 +101,28 @@ def test_a_part_without_an_outline_leaves_no_gap_in_it(parts: Make, tmp_path: Pa
         assert [entry[2] for entry in outline(pdf)] == [1, 2, 3, 5, 6, 7]
 
 
+def test_each_document_has_a_bookmark_above_its_own_where_the_job_wants_it(
+    parts: Make, tmp_path: Path, out: Path
+) -> None:
+    plain = bundle(tmp_path / 'plain.bundle', '<p>no heading', item=7)
+
+    joined([*parts(2), plain], out, document_bookmarks=True)
+
+    with pikepdf.open(out) as pdf:
+        found = outline(pdf)
+        assert [(title, page) for title, _, page, _ in found] == [('Title 0', 0), ('Title 1', 3), ('Document 8', 6)]
+        with pikepdf.open(io.BytesIO(rendered(document(0)))) as first:
+            assert found[0][3] == outline(first)
+        assert found[2][3] == []
+
+
+def test_an_only_document_needs_no_bookmark_of_its_own(parts: Make, out: Path) -> None:
+    joined(parts(1), out, document_bookmarks=True)
+
+    with pikepdf.open(out) as pdf, pikepdf.open(io.BytesIO(rendered(document(0)))) as serial:
+        assert outline(pdf) == outline(serial)
+
+
 def test_destinations_and_links_lead_to_their_own_document(parts: Make, out: Path) -> None:
     joined(parts(), out)
 
@@ -349,4 +371,9 @@ def test_the_child_refuses_a_result_without_all_pages(parts: Make, out: Path) ->
 
 
 def payload(paths: list[Path], out: Path) -> dict:
-    return {'parts': [{'paths': [str(path)], 'pages': 3} for path in paths], 'out': str(out), 'metadata': {}}
+    return {
+        'parts': [{'paths': [str(path)], 'pages': 3} for path in paths],
+        'out': str(out),
+        'metadata': {},
+        'document_bookmarks': False,
+    }

@@ -19,10 +19,12 @@ Levels = Sequence[int]
 
 def depths(levels: Levels, cuts: Sequence[int] = ()) -> list[int]:
     """How deep each entry is, taken in parts that end at the cuts."""
-    outline = Outline()
-    outline.begin_document()
+    outline = Outline(names_documents=False)
+    outline.begin_document(None, [])
     for first, end in zip((0, *cuts), (*cuts, len(levels)), strict=True):
-        marks = [Bookmark(level=level, label='', page=0, place='0 0', closed=False) for level in levels[first:end]]
+        marks = [
+            Bookmark(level=level, label='', page=0, place='/XYZ 0 0 0', closed=False) for level in levels[first:end]
+        ]
         outline.take(marks, [1])
     return [entry.depth for entry in outline._entries]
 
@@ -54,9 +56,9 @@ def test_levels_that_are_skipped_leave_no_gap(levels: Levels, expected: list[int
 
 
 def test_a_document_does_not_go_on_from_the_one_before() -> None:
-    outline = Outline()
+    outline = Outline(names_documents=False)
     for _ in range(2):
-        outline.begin_document()
-        outline.take([Bookmark(level=3, label='x', page=0, place='0 0', closed=False)], [1])
+        outline.begin_document(None, [])
+        outline.take([Bookmark(level=3, label='x', page=0, place='/XYZ 0 0 0', closed=False)], [1])
 
     assert outline.top_level == 2
