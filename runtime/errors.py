@@ -52,6 +52,7 @@ PROBLEM_TITLES: Final = {
     'file-missing': 'A file that the job names is not among its files',
     'invalid-encoding': 'A file is not valid UTF-8',
     'not-html': 'The body is empty or not HTML',
+    'pdf-invalid': 'A PDF cannot be read',
     'records-invalid': 'The records cannot be read',
     'template-syntax': 'The template has a syntax error',
     'template-error': 'The template failed on a record',

@@ -9,7 +9,7 @@ import pikepdf
 import pytest
 
 from assembler.sequence import join
-from tests.assembler.documents import bundle, document, rendered
+from tests.assembler.documents import bundle, document, outline, render, rendered
 
 
 @pytest.fixture
@@ -73,3 +73,27 @@ def test_what_is_neither_is_refused_by_name(fanfold, tmp_path, content):
 
     assert (ran.code, ran.out) == (1, '')
     assert ran.err.startswith(f'Error: {path}: ')
+
+
+def test_a_pdf_among_the_parts_comes_along_and_what_does_not_is_said(fanfold, parts, tmp_path):
+    cover = tmp_path / 'cover.pdf'
+    cover.write_bytes(render('<html lang="en"><title>The cover</title><h1 id="s0">Cover</h1>', pdf_tags=True))
+
+    ran = fanfold('assemble', cover, parts[0], '-o', tmp_path / 'out.pdf', '--document-bookmarks')
+
+    assert (ran.code, ran.out) == (0, f'{tmp_path / "out.pdf"}: 4 pages\n')
+    assert ran.err == f'{cover}: left out are tags\n'
+    with pikepdf.open(tmp_path / 'out.pdf') as pdf:
+        assert [entry[0] for entry in outline(pdf)] == ['The cover', 'Title 0']
+        assert pdf.check_pdf_syntax() == []
+
+
+def test_an_encrypted_pdf_among_the_parts_is_refused_by_name(fanfold, parts, tmp_path):
+    cover = tmp_path / 'cover.pdf'
+    with pikepdf.new() as pdf:
+        pdf.add_blank_page()
+        pdf.save(cover, encryption=pikepdf.Encryption(owner='o', user='u'))
+
+    ran = fanfold('assemble', parts[0], cover, '-o', tmp_path / 'out.pdf')
+
+    assert (ran.code, ran.err) == (1, f'Error: {cover}: it is encrypted\n')
