@@ -82,3 +82,9 @@ def event_keys(conn: Connection[Any], key: PartKey) -> list[str]:
     """The keys of a job's events without the job's id, in order."""
     rows = conn.execute('SELECT event_key FROM outbox WHERE job_id = %s ORDER BY id', [key.job_id])
     return [row[0].replace(f':{key.job_id}', '') for row in rows]
+
+
+def job(conn: Connection[Any], key: PartKey) -> schema.Job:
+    found = schema.get_job(conn, key.job_id)
+    assert found is not None
+    return found
