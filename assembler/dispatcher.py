@@ -5,6 +5,8 @@ here waits for Redis: where it is away, the parts stay due. Only so many parts a
 jobs, since a queue is first come, first served: what is in it is ahead of a job that comes now. A queue
 that nobody reads is not filled further, else an outage of all workers would pile up the same hints over and
 over.
+
+A part that one worker has something for goes to that worker's own queue first, and to all if it is not claimed there.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import schema
-from runtime.broker import ROUTES, broker_errors, send_hint
+from runtime.broker import ROUTES, broker_errors, own_queue, send_hint
 from runtime.logs import get_logger
 
 if TYPE_CHECKING:
@@ -48,9 +50,9 @@ class Dispatcher:
         )
         sent: list[schema.PartKey] = []
         try:
-            full = self._full_queues({part.kind for part in due})
+            full = self._full_queues({queue_of(part) for part in due})
             for part in due:
-                if ROUTES[part.kind][0] not in full:
+                if queue_of(part) not in full:
                     self._send(part)
                     sent.append(part.key)
                     self.dispatched[part.kind] += 1
@@ -61,14 +63,25 @@ class Dispatcher:
 
     def _send(self, part: schema.DuePart) -> None:
         key = part.key
-        send_hint(self._broker, kind=part.kind, job_id=key.job_id, batch_no=key.batch_no, part_index=key.part_index)
+        send_hint(
+            self._broker,
+            kind=part.kind,
+            job_id=key.job_id,
+            batch_no=key.batch_no,
+            part_index=key.part_index,
+            host=part.host,
+        )
 
-    def _full_queues(self, kinds: set[schema.BatchKind]) -> set[str]:
+    def _full_queues(self, queues: set[str]) -> set[str]:
         full = set()
         with broker_errors():
-            for queue in {ROUTES[kind][0] for kind in kinds}:
+            for queue in queues:
                 length = self._broker.do_qsize(queue)
                 if length >= LONGEST_QUEUE:
                     log.warning('nobody reads the queue', queue=queue, messages=length)
                     full.add(queue)
         return full
+
+
+def queue_of(part: schema.DuePart) -> str:
+    return ROUTES[part.kind][0] if part.host is None else own_queue(part.host)

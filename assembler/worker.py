@@ -175,4 +175,4 @@ def start_assembling(assembler: Assembler, broker: RedisBroker) -> dramatiq.Work
     def assemble_part(job_id: str, batch_no: int, part_index: int) -> None:
         assembler.work(schema.PartKey(job_id=UUID(job_id), batch_no=batch_no, part_index=part_index))
 
-    return start_worker(broker, queue=ASSEMBLE_QUEUE, threads=MERGED_AT_ONCE)
+    return start_worker(broker, queues=[ASSEMBLE_QUEUE], threads=MERGED_AT_ONCE)

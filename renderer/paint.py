@@ -106,16 +106,7 @@ class Painting:
 
     @cached_property
     def _typesetter(self) -> weasy.Typesetter:
-        options = dict(self._job.options)
-        for key in ('stylesheets', 'attachments'):
-            if options.get(key):
-                options[key] = [self._url(name) for name in options[key]]
-        return weasy.Typesetter(self._fetcher, options)
-
-    def _url(self, name: str) -> str:
-        if not self._archive.has_file(name):
-            raise Refusal(Problem(name='file-missing', detail=f'the job has no file {name!r}', extra={'file': name}))
-        return file_url(name)
+        return weasy.Typesetter(self._fetcher, options_of(self._job, self._archive))
 
     def paint(
         self, output: Path, *, report: Report, placeholders: bool = False, skip: frozenset[int] = frozenset()
@@ -143,7 +134,7 @@ class Painting:
         if item.number in skip:
             raise Refusal(_skipped(item))
         document = self._set(item)
-        self._dress(document)
+        dress(document.metadata, self._job.metadata)
         volume = self._typesetter.volume(file)
         with _refusing(item):
             volume.add_alone(document)
@@ -178,7 +169,7 @@ class Painting:
 
     def _bind(self, volume: weasy.Volume, document: Any, item: Item) -> None:
         if item.number == 0:
-            self._dress(document)
+            dress(document.metadata, self._job.metadata)
         volume.add(document, item.number)
 
     def _set(self, item: Item) -> Any:
@@ -189,14 +180,35 @@ class Painting:
             source = self._sources[item.document]
             return self._typesetter.set(source.html(item), source.base_url)
 
-    def _dress(self, document: Any) -> None:
-        """Give the document the information that the job sets."""
-        given: Metadata = self._job.metadata
-        metadata = document.metadata
-        metadata.title = given.title or metadata.title
-        metadata.authors = [given.author] if given.author else metadata.authors
-        metadata.description = given.subject or metadata.description
-        metadata.keywords = list(given.keywords) or metadata.keywords
+
+def options_of(job: JobSpec, archive: Archive) -> dict[str, Any]:
+    """The job's options, with its files given by URL. Raises Refusal for one that is not there."""
+    options = dict(job.options)
+    for key in ('stylesheets', 'attachments'):
+        if options.get(key):
+            options[key] = [_url(name, archive) for name in options[key]]
+    return options
+
+
+def _url(name: str, archive: Archive) -> str:
+    if not archive.has_file(name):
+        raise Refusal(Problem(name='file-missing', detail=f'the job has no file {name!r}', extra={'file': name}))
+    return file_url(name)
+
+
+def dress(metadata: Any, given: Metadata) -> None:
+    """Give a document's metadata what the job sets."""
+    metadata.title = given.title or metadata.title
+    metadata.authors = [given.author] if given.author else metadata.authors
+    metadata.description = given.subject or metadata.description
+    metadata.keywords = list(given.keywords) or metadata.keywords
+
+
+def read_html(document: HtmlDocument, archive: Archive) -> str | bytes:
+    """The HTML; of a file as bytes, for WeasyPrint to find out about the encoding. Raises Refusal."""
+    if document.source.startswith(INLINE):
+        return read_text(archive, document.source)
+    return archive.read(document.source)
 
 
 class _Source:
@@ -215,9 +227,8 @@ class _Source:
                 detail = f'{records.name} has {len(records)} records, not {self._document.item_count}'
                 raise Refusal(Problem(name='records-invalid', detail=detail))
             return self._template.fill(records[item.record], item.record)
-        if self._document.source.startswith(INLINE):
-            return read_text(self._archive, self._document.source)
-        return self._archive.read(self._document.source)  # WeasyPrint finds out about the encoding
+        assert isinstance(self._document, HtmlDocument)
+        return read_html(self._document, self._archive)
 
     @cached_property
     def _template(self) -> Template:

@@ -1,7 +1,8 @@
 """The renderer's worker: Dramatiq actors that turn hints into completed parts. Wiring only.
 
 One process with a thread per core. It forks nothing itself; its zygote does, and each part is
-painted in a child with a memory limit, a CPU limit and a wall deadline.
+painted in a child with a memory limit, a CPU limit and a wall deadline. Long documents have presses of their own
+(renderer.windows); what they hold here is asked for on this worker's own queue first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from runtime.broker import RENDER_QUEUE, make_broker, start_worker, stop_listening  # first: it sets what dramatiq reads
+from runtime.broker import (  # first: it sets what dramatiq reads
+    RENDER_QUEUE,
+    host_key,
+    make_broker,
+    own_queue,
+    start_worker,
+    stop_listening,
+)
 
 # isort: split
 import dramatiq
@@ -24,6 +32,7 @@ import schema
 from renderer.painted import store_part
 from renderer.pieces import PaintedPiece, Piece, joined_result, paint_pieces
 from renderer.runs import input_hash, plan_runs
+from renderer.windows import WindowWork, splittable
 from runtime.errors import ConfigurationError
 from runtime.lifecycle import StopSignal, announce_ready
 from runtime.logs import get_logger
@@ -62,16 +71,37 @@ class Worker:
         self.zygote = Zygote(scratch=self.scratch / 'zygote', preload=PRELOAD, on_broken=self.fitness.give_up)
         self.holder = Holder(self.pool, settings, owner=self.owner)
         self.bench = Workbench(self.holder, self.nudger, self.fitness)
+        self.host = host_key(self.owner)
+        self.windows = WindowWork(
+            settings,
+            pool=self.pool,
+            storage=self.storage,
+            inputs=self.inputs,
+            holder=self.holder,
+            scratch=self.scratch,
+            host=self.host,
+        )
 
     def close(self) -> None:
         self.holder.close()
+        self.windows.close()
         self.zygote.close()
         self.pool.close()
         self._folder.remove()
 
     def work(self, key: schema.PartKey) -> None:
         """Claim a part and bring it to an end; whatever happens is recorded, nothing is raised."""
-        self.bench.work(key, lambda held: self._plan(held) if held.claimed.kind == 'plan' else self._paint(held))
+        self.bench.work(key, self._work)
+
+    def _work(self, held: Held) -> schema.Completion | None:
+        match held.claimed.kind:
+            case 'plan':
+                return self.windows.plan(held) if splittable(held.claimed.job_spec) else self._plan(held)
+            case 'layout':
+                return self.windows.lay_out(held, fingerprint=self.zygote.warmed['fingerprint'])
+        if 'window' in held.claimed.part_spec:
+            return self.windows.paint(held, fingerprint=self.zygote.warmed['fingerprint'])
+        return self._paint(held)
 
     def _plan(self, held: Held) -> schema.Completion | None:
         spec = held.claimed.job_spec
@@ -188,7 +218,7 @@ def run_worker(settings: Settings) -> None:
     def work_part(job_id: str, batch_no: int, part_index: int) -> None:
         state.work(schema.PartKey(job_id=UUID(job_id), batch_no=batch_no, part_index=part_index))
 
-    worker = start_worker(broker, queue=RENDER_QUEUE, threads=settings.worker_threads)
+    worker = start_worker(broker, queues=[RENDER_QUEUE, own_queue(state.host)], threads=settings.worker_threads)
     announce_ready()
     log.info('worker ready', owner=state.owner, threads=settings.worker_threads)
     stop.wait()

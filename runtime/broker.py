@@ -3,12 +3,16 @@
 A message says "this part may be due" and carries ids, nothing else. Losing every message, or
 receiving each one three times, changes nothing but the time: Postgres decides. Hence an empty
 middleware list (no retries, no time limits, no age limits), an idle timeout of 10 ms instead of a
-second, and no more messages taken than there are threads to work on them.
+second, and no more messages taken than there are threads to work on them, over all queues that a process reads.
+
+A worker reads a queue of its own beside the common one: for parts that it has something for that others would have to
+make first. What nobody reads there, because the worker is gone, expires; such parts are told to all a while later.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -19,14 +23,14 @@ os.environ.setdefault('dramatiq_restart_delay', '500')
 
 import redis
 from dramatiq import Message, Worker
-from dramatiq.brokers.redis import RedisBroker
+from dramatiq.brokers.redis import RedisBroker, _RedisConsumer
 from dramatiq.errors import BrokerConnectionError
 
 from runtime.errors import BrokerUnavailable, ConfigurationError
 from runtime.logs import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from runtime.settings import Settings
 
@@ -36,11 +40,51 @@ ASSEMBLE_QUEUE: Final = 'assemble'
 #: kind of batch → (queue, actor) that works its parts
 ROUTES: Final = {
     'plan': (RENDER_QUEUE, 'work_part'),
+    'layout': (RENDER_QUEUE, 'work_part'),
     'paint': (RENDER_QUEUE, 'work_part'),
     'assemble': (ASSEMBLE_QUEUE, 'assemble_part'),
 }
 
+#: how long a worker's own queue is kept that nobody reads or adds to
+OWN_QUEUE_SECONDS: Final = 600
+
 log = get_logger(__name__)
+
+
+def host_key(process: str) -> str:
+    """A process's name as names of queues allow it."""
+    return re.sub(r'[^a-zA-Z0-9._-]', '-', process)
+
+
+def own_queue(host: str) -> str:
+    """The queue of one worker."""
+    return f'{RENDER_QUEUE}.{host}'
+
+
+class _SharingConsumer(_RedisConsumer):
+    """Takes no more messages than its broker's consumers may together: what one holds the others may not take."""
+
+    @property
+    def outstanding_message_count(self) -> int:
+        return sum(consumer.own_count for consumer in list(self.broker.consumers.values()))
+
+    @property
+    def own_count(self) -> int:
+        return len(self.queued_message_ids) + len(self.message_cache)
+
+
+class HintBroker(RedisBroker):
+    """A RedisBroker whose consumers share what they may take."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        # Dramatiq's constructors have no annotations.
+        super().__init__(client=client, middleware=[], namespace='fanfold')  # type: ignore[no-untyped-call]
+        self.consumers: dict[str, _SharingConsumer] = {}
+
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> _SharingConsumer:
+        consumer = _SharingConsumer(self, queue_name, prefetch, timeout)  # type: ignore[no-untyped-call]
+        self.consumers[queue_name] = consumer
+        return consumer
 
 
 def connect_redis(settings: Settings) -> redis.Redis:
@@ -51,8 +95,7 @@ def connect_redis(settings: Settings) -> redis.Redis:
 
 
 def make_broker(settings: Settings) -> RedisBroker:
-    # Dramatiq's constructor has no annotations.
-    return RedisBroker(client=connect_redis(settings), middleware=[], namespace='fanfold')  # type: ignore[no-untyped-call]
+    return HintBroker(connect_redis(settings))
 
 
 def check_broker(settings: Settings) -> None:
@@ -75,20 +118,29 @@ def broker_errors() -> Iterator[None]:
         raise BrokerUnavailable(f'redis: {error}') from error
 
 
-def send_hint(broker: RedisBroker, *, kind: str, job_id: UUID, batch_no: int, part_index: int) -> None:
-    """Tell the workers that a part is due. Raises BrokerUnavailable."""
+def send_hint(
+    broker: RedisBroker, *, kind: str, job_id: UUID, batch_no: int, part_index: int, host: str | None = None
+) -> None:
+    """Tell the workers, or one host's, that a part is due. Raises BrokerUnavailable."""
     queue, actor = ROUTES[kind]
+    if host is not None:
+        queue = own_queue(host)
     message: Message[None] = Message(
         queue_name=queue, actor_name=actor, args=(str(job_id), batch_no, part_index), kwargs={}, options={}
     )
     with broker_errors():
         broker.declare_queue(queue)
         broker.enqueue(message)
+        if host is not None:
+            for key in (queue, f'{queue}.msgs'):
+                broker.client.expire(f'{broker.namespace}:{key}', OWN_QUEUE_SECONDS)
 
 
-def start_worker(broker: RedisBroker, *, queue: str, threads: int) -> Worker:
-    """Work on the messages of one queue in so many threads."""
-    worker = Worker(broker, queues={queue}, worker_timeout=WORKER_TIMEOUT_MS, worker_threads=threads)
+def start_worker(broker: RedisBroker, *, queues: Sequence[str], threads: int) -> Worker:
+    """Work on the messages of these queues in so many threads."""
+    for queue in queues:
+        broker.declare_queue(queue)
+    worker = Worker(broker, queues=set(queues), worker_timeout=WORKER_TIMEOUT_MS, worker_threads=threads)
     # Dramatiq counts messages in work as prefetched: with one for the process, one thread would work and the rest wait.
     worker.queue_prefetch = threads
     worker.start()

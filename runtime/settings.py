@@ -75,6 +75,29 @@ class Settings(BaseSettings):
         1_200,
         description='wall time one document may take to render, or one part to merge; at most what the job has left',
     )
+    window_workers: Positive = Field(4, description='workers that a long document is split for, with `parts: auto`')
+    press_memory_bytes: Positive = Field(
+        4_096 * MIB,
+        description='memory that preparing a long document may use, and any of its windows with what is prepared',
+    )
+    press_seconds: Positive = Field(600, description='CPU time and wall time that preparing a long document may take')
+    window_memory_bytes: Positive = Field(
+        2_048 * MIB, description='memory that a window of a long document may use over what is prepared'
+    )
+    window_cpu_seconds: Positive = Field(
+        900, description='CPU time that a window of a long document may take to be laid out, or painted'
+    )
+    window_wall_seconds: Seconds = Field(
+        1_200, description='wall time that a window of a long document may take to be laid out, or painted'
+    )
+    presses: Positive = Field(2, description='long documents that a worker keeps prepared, beyond those in work')
+    press_idle_seconds: Seconds = Field(
+        120, description='how long a worker keeps a long document prepared that nobody asks for'
+    )
+    parked_memory_bytes: Positive = Field(
+        2_048 * MIB,
+        description='memory of their own that the windows of a worker may hold while they wait to be painted',
+    )
     scratch_dir: Path | None = Field(None, description='folder for temporary files; unset: the system one')
 
     dispatch_window: Positive = Field(16, description='parts of one job that are dispatched at the same time')

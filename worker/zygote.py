@@ -141,6 +141,7 @@ class Zygote:
             self._post(close)
             self._thread.join()
             os.close(self._wake)
+            self._wake = -1  # whoever comes late must not write to a file that got its number
         self._scratch.remove()
 
     def _kill(self, child: Child, reason: Reason) -> None:
