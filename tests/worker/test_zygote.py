@@ -159,7 +159,7 @@ from pathlib import Path
 from worker.zygote import Zygote
 from tests.worker.asking import PRELOAD, request
 zygote = Zygote(scratch=Path(sys.argv[1]), preload=PRELOAD)
-children = [zygote.start(request('leave_a_grandchild', stay=True)), zygote.start(request('wait_for_ever'))]
+children = [zygote.start(request('touch_temporary', stay=True)), zygote.start(request('wait_for_ever'))]
 print(zygote._process.pid, *[child.pid for child in children], flush=True)
 signal.pause()
 """
