@@ -47,6 +47,33 @@ class PartsView(BaseModel):
     total: int | None
 
 
+class SeamView(BaseModel):
+    """A page break at which a window begins."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    label: str = Field(description='`#id` of what begins there, or the beginning of its text')
+    page_break: str = Field(alias='break')
+    page: str | None = Field(description='name of the page that follows')
+
+
+class RoundView(BaseModel):
+    """A round of layout: how many windows were laid out, and why."""
+
+    round: int
+    windows: int
+    why: str
+
+
+class PlanView(BaseModel):
+    """How a single document is rendered: in windows that are laid out at the same time, or whole."""
+
+    windows: int
+    seams: list[SeamView]
+    rounds: list[RoundView]
+    whole_because: str | None = Field(description='why it is rendered in one window')
+
+
 class LinksView(BaseModel):
     self: str
     events: str
@@ -66,7 +93,7 @@ class JobSummary(BaseModel):
     expires_at: datetime | None
     batch: BatchView
     parts: PartsView
-    pages: int = Field(description='pages painted so far; in the end those of the PDF')
+    pages: int = Field(description='pages known so far: painted, or of a long document laid out; in the end of the PDF')
     bytes: int | None = Field(description='size of the PDF')
     documents: int
     timings: dict[str, float | None] = Field(description='seconds each step took, and `total`; null until its end')
@@ -77,6 +104,7 @@ class JobSummary(BaseModel):
 class JobView(JobSummary):
     """A job at one moment."""
 
+    plan: PlanView | None = Field(description='of a job of a single document, once it is planned')
     missing: list[dict[str, Any]] = Field(
         description='what placeholders stand for, with `on_part_failure: partial`; the first hundred'
     )
@@ -101,6 +129,9 @@ class PartView(BaseModel):
     attempts: int = Field(description='tries that failed by the fault of the part')
     losses: int = Field(description='tries that were lost to what happened around it')
     generation: int
+    window: int | None = Field(description='of a long document: which window, from 0')
+    label: str | None = Field(description='where that begins: `#id` or text')
+    round: int | None = Field(description='of a layout: which round, from 1')
     owner: str | None = Field(description='the process that works on it, or that completed or failed it')
     pages: int | None
     items: int | None = Field(description='documents that it renders')
@@ -137,6 +168,7 @@ def view_job(snapshot: Snapshot, warnings: Sequence[str] | None = None) -> JobVi
     """The job JSON of a snapshot; `warnings` where they are known of a job that has no result."""
     return JobView(
         **_members(snapshot),
+        plan=None if snapshot.plan is None else PlanView.model_validate(snapshot.plan),
         missing=list(snapshot.missing),
         missing_count=snapshot.missing_count,
         warnings=list((warnings or snapshot.warnings)[:MOST_WARNINGS]),
@@ -156,7 +188,7 @@ def _members(snapshot: Snapshot) -> dict[str, Any]:
         'expires_at': job.expires_at,
         'batch': BatchView(no=batch.batch_no, kind=batch.kind, done=batch.done, total=batch.total),
         'parts': PartsView(done=snapshot.parts_done, total=snapshot.parts_total if planned else None),
-        'pages': snapshot.pages if job.page_count is None else job.page_count,
+        'pages': snapshot.pages_known if job.page_count is None else job.page_count,
         'bytes': job.result_bytes,
         'documents': snapshot.documents,
         'timings': timings(snapshot),
@@ -208,6 +240,9 @@ def view_part(part: Part, *, batch_ended: bool) -> PartView:
         attempts=part.attempts,
         losses=part.losses,
         generation=part.generation,
+        window=part.spec.get('window'),
+        label=part.spec.get('label'),
+        round=part.spec.get('round'),
         owner=part.lease_owner if status in {'running', 'completed', 'failed'} else None,
         pages=part.pages,
         items=part.spec.get('item_count'),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from fanfold.progress import counted_pages, step_of
+from fanfold.progress import counted_pages, progress_of, step_of
 
 if TYPE_CHECKING:
     from fanfold.client import Job
+
+#: of the places where a document is split, how many are named
+SEAMS_SHOWN: Final = 5
 
 
 def describe(job: Job) -> Iterator[str]:
@@ -22,6 +25,7 @@ def describe(job: Job) -> Iterator[str]:
         yield f'documents  {job.documents:,}'
     if job.pages is not None:
         yield f'pages      {job.pages:,}'
+    yield from _plan(job)
     if job.timings:
         yield 'seconds    ' + ', '.join(f'{name} {seconds:.2f}' for name, seconds in job.timings.items())
     for name, time in (
@@ -38,6 +42,20 @@ def describe(job: Job) -> Iterator[str]:
     yield from remarks(job)
 
 
+def _plan(job: Job) -> Iterator[str]:
+    """How a long document is split, and why it took its rounds of layout."""
+    plan = job.plan
+    if plan is None:
+        return
+    if plan.whole_because:
+        yield f'windows    1: {plan.whole_because}'
+        return
+    shown = ', '.join(plan.seams[:SEAMS_SHOWN]) + (', …' if len(plan.seams) > SEAMS_SHOWN else '')
+    yield f'windows    {plan.windows}, split at {shown}'
+    for number, why in enumerate(plan.rounds, start=1):
+        yield f'round {number:<5}{why}'
+
+
 def remarks(job: Job) -> Iterator[str]:
     """What a job lacks, and what it warns of."""
     for item in job.missing:
@@ -51,7 +69,8 @@ def remarks(job: Job) -> Iterator[str]:
 
 def summarize(job: Job) -> str:
     """A job in one line, without its id."""
-    parts = f'{job.parts.done}/{job.parts.total}' if job.parts.total else ''
+    count = progress_of(job)
+    parts = f'{count.done}/{count.total}' if count.total else ''
     pages = counted_pages(job.pages) if job.pages else ''
     return '  '.join(text for text in (f'{step_of(job):<11}', f'{parts:>9}', pages) if text).rstrip()
 

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from fanfold.client import Job
+    from fanfold.client.answers import Count
 
-DOING: Final = {'plan': 'planning', 'paint': 'painting', 'assemble': 'assembling'}
+DOING: Final = {'plan': 'planning', 'layout': 'laying out', 'paint': 'painting', 'assemble': 'assembling'}
 
 
 class Display(Protocol):
@@ -39,8 +40,9 @@ class Bars:
 
     def job(self, job: Job) -> None:
         pages = counted_pages(job.pages) if job.pages else ''
+        count = progress_of(job)
         self._progress.update(
-            self._parts, description=step_of(job), completed=job.parts.done, total=job.parts.total or None, note=pages
+            self._parts, description=step_of(job), completed=count.done, total=count.total or None, note=pages
         )
 
     def received(self, received: int, total: int | None) -> None:
@@ -50,6 +52,11 @@ class Bars:
 
 def counted_pages(pages: int) -> str:
     return f'{pages:,} page' if pages == 1 else f'{pages:,} pages'
+
+
+def progress_of(job: Job) -> Count:
+    """What is done of the step that can be counted: windows laid out, or parts painted."""
+    return job.batch.parts if job.batch and job.batch.kind == 'layout' and not job.is_finished else job.parts
 
 
 def step_of(job: Job) -> str:

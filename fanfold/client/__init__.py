@@ -4,7 +4,7 @@
 it raises are the errors of `fanfold.client.errors`.
 """
 
-from fanfold.client.answers import Batch, Count, FieldFault, Job, Part, Problem
+from fanfold.client.answers import Batch, Count, FieldFault, Job, Part, Plan, Problem
 from fanfold.client.client import Client
 from fanfold.client.errors import (
     ClientError,
@@ -26,6 +26,7 @@ __all__ = [
     'JobNotCompleted',
     'NotAnAddress',
     'Part',
+    'Plan',
     'Problem',
     'Refused',
     'Unavailable',

@@ -86,8 +86,30 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a single document is rendered: in windows that begin at `seams` (`#id`, or text), or whole, and why so.
+
+    `rounds` has the reason for each round of layout.
+    """
+
+    windows: int
+    seams: tuple[str, ...] = ()
+    rounds: tuple[str, ...] = ()
+    whole_because: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        return cls(
+            windows=int(value.get('windows') or 1),
+            seams=tuple(str(seam.get('label', '')) for seam in value.get('seams') or ()),
+            rounds=tuple(str(entry.get('why', '')) for entry in value.get('rounds') or ()),
+            whole_because=value.get('whole_because'),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The step a job is at: `kind` is plan, paint or assemble."""
+    """The step a job is at: `kind` is plan, layout, paint or assemble."""
 
     no: int
     kind: str
@@ -120,6 +142,7 @@ class Job:
     missing: tuple[Mapping[str, Any], ...] = ()
     missing_count: int = 0
     warnings: tuple[str, ...] = field(default=(), compare=False)  # not every answer has them
+    plan: Plan | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -151,6 +174,7 @@ class Job:
             missing=missing,
             missing_count=int(value.get('missing_count') or len(missing)),
             warnings=tuple(value.get('warnings') or ()),
+            plan=Plan.from_json(value['plan']) if value.get('plan') else None,
             raw=value,
         )
 
@@ -171,6 +195,8 @@ class Part:
     owner: str | None = None
     pages: int | None = None
     items: int | None = None
+    window: int | None = None
+    label: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     cpu_seconds: float | None = None
@@ -192,6 +218,8 @@ class Part:
             owner=value.get('owner'),
             pages=value.get('pages'),
             items=value.get('items'),
+            window=value.get('window'),
+            label=value.get('label'),
             started_at=_time(value.get('started_at')),
             finished_at=_time(value.get('finished_at')),
             cpu_seconds=value.get('cpu_seconds'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,9 +13,11 @@ from uuid import UUID
 import httpx
 
 import schema
+from assembler.rounds import after_planning
 from runtime.errors import Problem
 from runtime.storage import Storage
 from schema import NewPart, PartKey
+from tests.assembler.windows import planned
 
 LEASE = timedelta(seconds=60)
 FAILURE = Problem(
@@ -62,6 +65,16 @@ class Jobs:
         self.complete(self.claim(job_id, 0))
         specs = [NewPart(part_index=index, spec={'first_item': index, 'item_count': 1}) for index in range(parts)]
         schema.transact(self.pool, schema.create_batch, job_id, 'paint', specs, 'rendering')
+
+    def lay_out(self, job_id: UUID, *, pages: Sequence[int]) -> None:
+        """Plan a long document, and lay out its first windows, each with so many pages; one is left."""
+        following = after_planning(planned(len(pages) + 1))
+        self.complete(self.claim(job_id, 0), items=1)
+        parts = [NewPart(part_index=index, spec=spec) for index, spec in following.specs.items()]
+        with self.pool.connection() as conn:
+            schema.create_batch(conn, job_id, 'layout', parts, 'rendering', plan=following.plan)
+        for window, count in enumerate(pages):
+            self.complete(self.claim(job_id, 1, window), pages=count)
 
     def paint(self, job_id: UUID, index: int, *, pages: int = 3, **result: Any) -> None:
         self.complete(self.claim(job_id, 1, index), pages=pages, items=[[0, None, pages]], **result)

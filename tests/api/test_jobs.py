@@ -28,6 +28,21 @@ def test_job_shows_how_far_it_is(jobs: Jobs) -> None:
     assert view['failure'] is None
 
 
+def test_a_long_document_shows_its_windows_and_pages_as_they_are_laid_out(api: httpx.Client, jobs: Jobs) -> None:
+    job_id = jobs.submit()
+    jobs.lay_out(job_id, pages=[4, 3])
+    view = jobs.view(job_id)
+    assert view['batch'] == {'no': 1, 'kind': 'layout', 'done': 2, 'total': 3}
+    assert (view['pages'], view['parts']) == (7, {'done': 0, 'total': None})
+    assert view['plan']['windows'] == 3
+    assert view['plan']['seams'][0] == {'label': '#c1', 'break': 'page', 'page': None}
+    assert view['plan']['rounds'] == [{'round': 1, 'windows': 3, 'why': 'laid out from what each seam lets expect'}]
+    parts = api.get(f'/v1/jobs/{job_id}/parts').json()['parts'][1:]
+    assert [(part['window'], part['label'], part['round'], part['pages']) for part in parts] == [
+        (0, 'the beginning', 1, 4), (1, '#c1', 1, 3), (2, '#c2', 1, None),
+    ]  # fmt: skip
+
+
 def test_completed_job_shows_all_of_it(jobs: Jobs) -> None:
     job_id = jobs.submit()
     jobs.plan(job_id)
@@ -111,7 +126,7 @@ def test_a_view_has_the_first_hundred_of_what_is_missing_and_a_list_none(api: ht
     assert listed == {name: value for name, value in view.items() if name not in LONG}
 
 
-LONG = {'missing', 'missing_count', 'warnings'}
+LONG = {'plan', 'missing', 'missing_count', 'warnings'}
 
 
 def walk(api: httpx.Client, path: str, member: str) -> tuple[list[Any], int]:

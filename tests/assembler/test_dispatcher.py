@@ -9,13 +9,15 @@ import pytest
 from dramatiq.brokers.redis import RedisBroker
 from psycopg import Connection
 from psycopg.rows import TupleRow
+from uuid6 import uuid7
 
 import schema
 from assembler import dispatcher as dispatcher_module
 from assembler.dispatcher import Dispatcher
-from runtime.broker import ASSEMBLE_QUEUE, RENDER_QUEUE, make_broker
+from runtime.broker import ASSEMBLE_QUEUE, OWN_QUEUE_SECONDS, RENDER_QUEUE, host_key, make_broker, own_queue, send_hint
 from runtime.errors import BrokerUnavailable
 from runtime.settings import Settings
+from schema import NewPart
 from tests.assembler.given import claimed, completed, part_at, plan_key, running_parts, submitted
 
 Conn = Connection[TupleRow]
@@ -57,6 +59,41 @@ def test_a_due_part_is_told_once_to_the_queue_of_its_kind(
     assert hints(broker) == [(str(plan.job_id), 0, 0)]
     assert hints(broker, ASSEMBLE_QUEUE) == [(str(assembly.job_id), assembly.batch_no, 0)]
     assert dispatcher.dispatched == Counter(plan=1, assemble=1)
+
+
+def test_a_window_is_told_to_the_worker_that_holds_it_and_then_to_all(
+    conn: Conn, broker: RedisBroker, pool: schema.Pool, settings: Settings
+) -> None:
+    dispatcher = Dispatcher(pool, broker, settings.model_copy(update={'resend_seconds': 1e-9}))
+    job = submitted(conn)
+    completed(conn, plan_key(job))
+    schema.create_batch(conn, job.id, 'paint', [NewPart(part_index=0, spec={'host': 'vm-1'})], 'rendering')
+    hint = (str(job.id), 1, 0)
+
+    dispatcher.tick()
+    assert 0 < broker.client.ttl('fanfold:render.vm-1') <= OWN_QUEUE_SECONDS, 'it may be gone'
+    assert 0 < broker.client.ttl('fanfold:render.vm-1.msgs') <= OWN_QUEUE_SECONDS
+    assert (hints(broker), hints(broker, own_queue('vm-1'))) == ([], [hint])
+
+    dispatcher.tick()
+    assert (hints(broker), hints(broker, own_queue('vm-1'))) == ([hint], [])
+
+
+def test_consumers_of_a_process_take_no_more_than_its_threads_together(broker: RedisBroker) -> None:
+    for index in range(3):
+        for host in (None, 'vm-1'):
+            send_hint(broker, kind='paint', job_id=uuid7(), batch_no=1, part_index=index, host=host)
+    own = broker.consume(own_queue('vm-1'), prefetch=2, timeout=20)
+    common = broker.consume(RENDER_QUEUE, prefetch=2, timeout=20)
+    taken = [next(own), next(own)]
+    assert all(taken)
+    assert next(common) is None
+    own.ack(taken[0])
+    assert next(common) is not None
+
+
+def test_a_name_of_a_process_makes_a_name_of_a_queue() -> None:
+    assert own_queue(host_key('büro 7:4711:12')) == 'render.b-ro-7-4711-12'
 
 
 def test_a_claimed_part_is_not_told(conn: Conn, dispatcher: Dispatcher, broker: RedisBroker) -> None:

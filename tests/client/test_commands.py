@@ -264,6 +264,28 @@ def test_status_describes_a_job(fanfold, service):
     assert json.loads(fanfold('status', 'a-job', '--json').out) == DONE
 
 
+PLAN = {
+    'windows': 2,
+    'seams': [{'label': '#c1', 'break': 'page', 'page': None}],
+    'rounds': [{'round': 1, 'windows': 2, 'why': 'first'}, {'round': 2, 'windows': 1, 'why': 'again'}],
+    'whole_because': None,
+}
+
+
+def test_status_tells_where_a_long_document_is_split_and_why_it_was_laid_out_again(fanfold, service):
+    laying_out = {'no': 2, 'kind': 'layout', 'done': 1, 'total': 2}
+    service.answers('GET', JOB, job_json('rendering', batch=laying_out, plan=PLAN))
+    out = fanfold('status', 'a-job').out
+    assert 'rendering, laying out' in out
+    assert 'windows    2, split at #c1\nround 1    first\nround 2    again\n' in out
+
+
+def test_status_tells_why_a_document_is_not_split(fanfold, service):
+    whole = {'windows': 1, 'seams': [], 'rounds': [], 'whole_because': 'too short'}
+    service.answers('GET', JOB, job_json('completed', plan=whole))
+    assert 'windows    1: too short\n' in fanfold('status', 'a-job').out
+
+
 def test_a_watched_job_is_a_line_for_each_change_in_a_pipe(fanfold, completing):
     ran = fanfold('status', 'a-job', '--watch')
     assert [line.split()[0] for line in ran.out.splitlines()] == ['queued', 'rendering', 'completed']
