@@ -70,8 +70,15 @@ class WindowContext(LayoutContext):  # type: ignore[misc]
     #: notes named on the current page: how many were registered on it before, and the note
     named_notes: list[tuple[int, Any]]
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        #: notes whose names are ours to give, and to give anew when their page is laid out again
+        self._nameless: set[Any] = set()
+
     def add_running_element(self, box: Any) -> None:
         if box.is_note() and box.style['anchor'] is None:
+            self._nameless.add(box)
+        if box in self._nameless and all(box is not note for _, note in self.named_notes):
             offset = self.registered_here()
             name_note(box, self.registered + offset)
             self.named_notes.append((offset, box))

@@ -73,6 +73,7 @@ OWN: Final[dict[str, Entry]] = {
     'missingglyph': Entry(windows=5, but=frozenset({'content'})),
     'nested': Entry(windows=9),
     'notes': Entry(windows=6),
+    'notesagain': Entry(windows=5),
     'oncepages': Entry(windows=5),
     'opacity': Entry(windows=5),
     'orphans': Entry(windows=6),
