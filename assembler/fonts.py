@@ -42,8 +42,14 @@ class _Embedded:
     content: bytes
     glyphs: set[int]
     whole: bool
+    #: the document that uses it, -1 if it is that of several
+    document: int
     parts: TrueType | CompactFont | None = None
     instances: list[_Instance] = field(default_factory=list)
+
+    def is_for(self, program: Program, document: int) -> bool:
+        """Whether a program may stand for another: a whole one keeps hints, so within a document only."""
+        return self.whole == (not program.glyphs) or 0 <= self.document == document
 
     def covers(self, program: Program) -> bool:
         return self.whole or (bool(program.glyphs) and self.glyphs.issuperset(program.glyphs))
@@ -94,7 +100,7 @@ class Fonts:
 
     def _take(self, bundle: Bundle, index: int, document: int) -> int:
         font = bundle.tables.fonts[index]
-        embedded = self._embed(bundle, font.program)
+        embedded = self._embed(bundle, font.program, document)
         for instance in embedded.instances:
             if instance.use.face.key != font.use.face.key:
                 continue
@@ -107,18 +113,21 @@ class Fonts:
         embedded.instances.append(new)
         return new.number
 
-    def _embed(self, bundle: Bundle, index: int) -> _Embedded:
+    def _embed(self, bundle: Bundle, index: int, document: int) -> _Embedded:
         program = bundle.tables.programs[index]
         known = self._embedded[program.identity]
-        for embedded in known:
-            if embedded.covers(program):
-                return embedded
-        content = bundle.program(index)
-        for embedded in known:
-            if embedded.unite(program, content):
-                return embedded
-        known.append(_Embedded(content=content, glyphs=set(program.glyphs), whole=not program.glyphs))
-        return known[-1]
+        fit = [embedded for embedded in known if embedded.is_for(program, document)]
+        found = next((embedded for embedded in fit if embedded.covers(program)), None)
+        if found is None:
+            content = bundle.program(index)
+            found = next((embedded for embedded in fit if embedded.unite(program, content)), None)
+        if found is None:
+            new = _Embedded(content=content, glyphs=set(program.glyphs), whole=not program.glyphs, document=document)
+            known.append(new)
+            return new
+        if found.document != document:
+            found.document = -1
+        return found
 
     def finish(self) -> None:
         """Write all fonts."""

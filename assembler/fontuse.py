@@ -57,6 +57,10 @@ class FontUse:
     all_widths: dict[int, float] | None = None
     all_to_unicode: dict[int, str] | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        return self.all_widths is not None
+
     def admits(self, other: FontUse, *, same_document: bool) -> bool:
         """Whether a dictionary made of this use shows what the other has drawn.
 
@@ -71,8 +75,7 @@ class FontUse:
         )
 
     def _says_as(self, other: FontUse) -> bool:
-        is_whole, other_is = self.all_widths is not None, other.all_widths is not None
-        return is_whole == other_is and _agree(self.to_unicode, other.to_unicode)
+        return self.is_whole == other.is_whole and _agree(self.to_unicode, other.to_unicode)
 
     def add(self, other: FontUse) -> None:
         _complete(self.widths, other.widths)

@@ -217,7 +217,11 @@ class Binder:
         for identity, content, glyphs in programs:
             offset, length = self._writer.put_program(content)
             written.append(Program(identity=identity, offset=offset, length=length, glyphs=sorted(glyphs)))
-        index_of = {program.identity: index for index, program in enumerate(written)}
+        index_of = {(program.identity, not program.glyphs): index for index, program in enumerate(written)}
+        fonts = [
+            BundledFont(slot=object_slot(font.number), program=index_of[font.identity, font.use.is_whole], use=font.use)
+            for font in self._fonts
+        ]
         self._writer.close(
             Tables(
                 version=self._version, compress=self._compress, identifier=self._identifier, objects=self._objects,
@@ -226,10 +230,7 @@ class Binder:
                 parent_keys=self._parent_keys, parent_leaf=object_slot(leaf), documents=self._documents,
                 destinations=self._destinations, catalog=self._catalog, info=self._info, fields=self._fields,
                 field_fonts=self._field_fonts, attachments=self._attachments, associated=self._associated,
-                fonts=[
-                    BundledFont(slot=object_slot(font.number), program=index_of[font.identity], use=font.use)
-                    for font in self._fonts
-                ],
+                fonts=fonts,
                 programs=written,
                 once=self._once,
                 images=self.images,

@@ -69,7 +69,6 @@ class _Program:
 
     font: Any
     glyphs: set[int] = field(default_factory=set)
-    whole: bool = False
 
 
 class FontExport:
@@ -77,7 +76,8 @@ class FontExport:
 
     def __init__(self, binder: Binder) -> None:
         self._binder = binder
-        self._programs: dict[str, _Program] = {}
+        #: by identity, and whether they are whole: that keeps hints, which show
+        self._programs: dict[tuple[str, bool], _Program] = {}
         #: by address; a face that is kept here keeps its address
         self._faces: dict[int, tuple[Any, bytes]] = {}
         self._hinting = False
@@ -97,12 +97,11 @@ class FontExport:
             # of several fonts under one name WeasyPrint embeds the first and describes the last
             whole = not subset or same[0].used_in_forms
             identity = self._identity(same[0])
-            program = self._programs.setdefault(identity, _Program(font=same[0]))
+            program = self._programs.setdefault((identity, whole), _Program(font=same[0]))
             if whole:
                 same[0].clean({}, self._hinting)  # a variable font has its widths only once it is fixed
-                program.font, program.whole = same[0], True
             program.glyphs.update(glyph for font in same for glyph in font.to_unicode)
-            stand_in = self._binder.font(_use(same[-1], whole=not subset or same[-1].used_in_forms), identity)
+            stand_in = self._binder.font(_use(same[-1], whole=whole), identity)
             pdf.add_object(stand_in)
             dictionary[name] = stand_in.reference
         return dictionary
@@ -120,8 +119,8 @@ class FontExport:
 
     def programs(self) -> Iterator[tuple[str, bytes, set[int]]]:
         """Identity, content and glyphs of each program; no glyphs: it is whole."""
-        for identity, program in self._programs.items():
-            if program.whole:
+        for (identity, whole), program in self._programs.items():
+            if whole:
                 yield identity, program.font.file_content, set()
             else:
                 glyphs = with_components(program.font.hb_face, program.glyphs)

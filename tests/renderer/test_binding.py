@@ -93,6 +93,14 @@ def test_a_glyph_that_says_something_else_in_another_document_has_a_description_
         assert [page['text'] for page in looks(saved(pdf))] == ['e\u0301', '\u00e9']
 
 
+def test_a_font_that_forms_of_one_document_need_whole_is_reduced_for_the_others(make_job: MakeJob):
+    """A whole font keeps its hints, and hints show."""
+    job = make_job(options={'pdf_forms': True}).html('<p>plain').html('<form><input name=a></form>').html('<p>text')
+    with painted(job) as pdf:
+        sizes = [len(item.read_bytes()) for item in {item.objgen: item for item in font_files(pdf)}.values()]
+    assert max(sizes) > 20 * min(sizes)
+
+
 def test_where_glyphs_are_listed_the_list_has_those_of_all_documents(make_job: MakeJob):
     job = make_job(files=invoice_files(), options={'pdf_variant': 'pdf/a-1b'})
     with painted(job.template('invoice.html', invoice_records(3))) as pdf:
