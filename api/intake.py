@@ -7,6 +7,7 @@ Nothing here touches the database or the storage; bodies and archives are on dis
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from contextlib import closing
@@ -24,10 +25,11 @@ from api.models import Document, JobRequest, parse_job
 from api.multipart import read_multipart
 from api.names import fault_of, normal
 from api.problems import MOST_ERRORS, ApiProblem, refused
+from assembler.importing import check_pdf
 from renderer.archive import decode
 from renderer.records import Records
 from renderer.sources import Document as SpecDocument
-from renderer.sources import HtmlDocument, Input, JobSpec, Metadata, TemplateDocument
+from renderer.sources import HtmlDocument, Input, JobSpec, Metadata, PdfDocument, TemplateDocument
 from renderer.templates import check_template
 from runtime.errors import PROBLEM_PREFIX, Problem, Refusal
 
@@ -66,6 +68,7 @@ def prepare(body: IO[bytes], content_type: str, settings: Settings, folder: Path
         _check_times(request, settings)
         gathering = Gathering(files, settings)
         documents = gathering.documents(request)
+        gathering.conformance(request)
         gathering.named_files(request.options.stylesheets, 'options.stylesheets')
         gathering.named_files(request.options.attachments, 'options.attachments')
         gathering.raise_faults()
@@ -193,6 +196,13 @@ class Gathering:
         found = [self._document(index, document) for index, document in enumerate(request.documents)]
         return [document for document in found if document is not None]
 
+    def conformance(self, request: JobRequest) -> None:
+        """An existing PDF is taken as it is: nothing makes it conform to a variant."""
+        for index, document in enumerate(request.documents or ()):
+            if document.pdf_file is not None and request.options.pdf_variant is not None:
+                detail = f'an existing PDF cannot be made {request.options.pdf_variant} (options.pdf_variant)'
+                self._note('pdf-invalid', f'documents.{index}.pdf_file', detail, {'document': index})
+
     def named_files(self, names: list[str] | None, field: str) -> None:
         """Check that an option's files are there."""
         for index, name in enumerate(names or ()):
@@ -222,6 +232,8 @@ class Gathering:
         at = f'documents.{index}'
         if document.html is not None or document.file is not None:
             return self._html(index, at, document)
+        if document.pdf_file is not None:
+            return self._pdf(index, f'{at}.pdf_file', document.pdf_file)
         return self._template(index, at, document)
 
     def _html(self, index: int, at: str, document: Document) -> SpecDocument | None:
@@ -237,6 +249,21 @@ class Gathering:
         if (fault := self._once('html', name, lambda: html_fault(self._files.chunks(name)))) is not None:
             self._note('not-html', f'{at}.file', f'{name!r} {fault}', where)
         return HtmlDocument(source=f'files/{name}', base_url=ROOT_URL + quote(name), title_name=name)
+
+    def _pdf(self, index: int, field: str, given: str) -> SpecDocument | None:
+        where = {'document': index}
+        name = self._file(given, field, where)
+        if name is None:
+            return None
+        self._note_problem(self._once('pdf', name, lambda: self._pdf_problem(name)), field, where)
+        return PdfDocument(source=f'files/{name}', title_name=name)
+
+    def _pdf_problem(self, name: str) -> Problem | None:
+        try:
+            check_pdf(io.BytesIO(self._files.read(name)), name)
+        except Refusal as refusal:
+            return refusal.problem
+        return None
 
     def _template(self, index: int, at: str, document: Document) -> SpecDocument | None:
         where = {'document': index}

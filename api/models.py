@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from api.options import NO_CONTROLS, FileName, Options
 from api.problems import FieldError, field_problem
 
-SOURCES: Final = ('html', 'file', 'template', 'template_file')
+SOURCES: Final = ('html', 'file', 'template', 'template_file', 'pdf_file')
 RECORDS: Final = ('records', 'records_file')
 JOB_STATUSES: Final = ('queued', 'rendering', 'assembling', 'completed', 'failed', 'cancelled', 'expired')
 
@@ -25,7 +25,7 @@ JobStatus = Literal['queued', 'rendering', 'assembling', 'completed', 'failed', 
 
 
 class Document(BaseModel):
-    """One source: HTML, or a Jinja2 template with records; inline or as a file of the job."""
+    """One source: HTML, a Jinja2 template with records, or a PDF; inline or as a file of the job."""
 
     model_config = ConfigDict(
         extra='forbid',
@@ -34,6 +34,7 @@ class Document(BaseModel):
             'oneOf': [
                 {'required': ['html']},
                 {'required': ['file']},
+                {'required': ['pdf_file']},
                 {'required': ['template', 'records']},
                 {'required': ['template', 'records_file']},
                 {'required': ['template_file', 'records']},
@@ -44,6 +45,7 @@ class Document(BaseModel):
 
     html: Annotated[str, Field(description='the HTML itself')] | None = None
     file: Annotated[FileName, Field(description='name of an HTML file of the job')] | None = None
+    pdf_file: Annotated[FileName, Field(description='name of a PDF of the job, whose pages come along')] | None = None
     template: Annotated[str, Field(description='a Jinja2 template that makes HTML of one record')] | None = None
     template_file: Annotated[FileName, Field(description='name of a template among the files of the job')] | None = None
     records: Annotated[list[dict[str, Any]], Field(description='one document is made of each')] | None = None
@@ -55,7 +57,7 @@ class Document(BaseModel):
         records = [name for name in RECORDS if getattr(self, name) is not None]
         if len(sources) != 1:
             raise PydanticCustomError('source', f'needs exactly one of {", ".join(SOURCES)}', {'valid': list(SOURCES)})
-        if sources[0] in {'html', 'file'}:
+        if sources[0] in {'html', 'file', 'pdf_file'}:
             if records:
                 raise PydanticCustomError(
                     'records', f'{records[0]} needs a template', {'valid': ['template', 'template_file']}

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from pypdf import PdfReader
@@ -47,22 +46,20 @@ class Imported:
     left_out: tuple[str, ...]
 
 
-def check_pdf(path: Path, name: str) -> int:
+def check_pdf(source: BinaryIO, name: str) -> int:
     """How many pages a PDF has. Raises Refusal (pdf-invalid), naming it, if it is encrypted or broken."""
-    with path.open('rb') as file:
-        return len(_read(file, name).pages)
+    return len(_read(source, name).pages)
 
 
 def import_pdf(
-    path: Path, out: BinaryIO, *, name: str, item: int, prefix: str, version: str, compress: bool
+    source: BinaryIO, out: BinaryIO, *, name: str, item: int, prefix: str, version: str, compress: bool
 ) -> Imported:
     """Write a PDF as a bundle, for a file of this version. `prefix` goes before what it names. Raises Refusal."""
-    with path.open('rb') as file:
-        foreign = _read(file, name)
-        try:
-            return _Import(foreign, out, item=item, prefix=prefix).write(version, compress)
-        except UNREADABLE as error:
-            raise _refusal(name, f'{type(error).__name__}: {error}') from error
+    foreign = _read(source, name)
+    try:
+        return _Import(foreign, out, item=item, prefix=prefix).write(version, compress)
+    except UNREADABLE as error:
+        raise _refusal(name, f'{type(error).__name__}: {error}') from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

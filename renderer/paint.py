@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import resource
 import time
@@ -22,13 +23,14 @@ from typing import Any, Final
 
 from PIL import Image
 
+from assembler.importing import import_pdf
 from renderer import weasy
 from renderer.archive import INLINE, Archive, read_text
 from renderer.fetch import BundleFetcher, file_url
 from renderer.notices import Notices
 from renderer.records import Records
 from renderer.runs import fingerprint
-from renderer.sources import HtmlDocument, Item, JobSpec, Metadata, TemplateDocument
+from renderer.sources import HtmlDocument, Item, JobSpec, Metadata, PdfDocument, TemplateDocument
 from renderer.templates import Template
 from runtime.errors import Problem, Refusal
 from worker.faults import is_of_host
@@ -114,7 +116,9 @@ class Painting:
         """Write the bundle; the result of a paint part, timing aside. Raises Refusal."""
         outcome = _Outcome()
         with self._notices.listening(), output.open('wb') as file:
-            if self._alone:
+            if self._existing is not None and not skip:
+                self._import(file, self._existing, outcome, report)
+            elif self._alone:
                 self._paint_alone(file, outcome, report, skip)
             else:
                 self._paint_run(file, outcome, report, placeholders=placeholders, skip=skip)
@@ -126,6 +130,31 @@ class Painting:
             'missing': outcome.missing,
             'warnings': self._notices.warnings(self._fetcher.refusals),
         }
+
+    @property
+    def _existing(self) -> PdfDocument | None:
+        """The existing PDF that the part is, if it is one."""
+        document = self._job.documents[self._items[0].document]
+        return document if isinstance(document, PdfDocument) else None
+
+    def _import(self, file: Any, document: PdfDocument, outcome: _Outcome, report: Report) -> None:
+        (item,) = self._items
+        report(item.position)
+        self._notices.at(item)
+        options = self._job.options
+        with _refusing(item):
+            made = import_pdf(
+                io.BytesIO(self._archive.read(document.source)),
+                file,
+                name=document.title_name,
+                item=item.number,
+                prefix='' if self._alone else f'd{item.number}/',
+                version=weasy.version_of(options),
+                compress=not options.get('uncompressed_pdf'),
+            )
+        if made.left_out:
+            self._notices.add(f'{document.title_name}: left out are {", ".join(made.left_out)}')
+        outcome.add(item, made.pages)
 
     def _paint_alone(self, file: Any, outcome: _Outcome, report: Report, skip: frozenset[int]) -> None:
         """The only document of a job: there is nothing to show if it cannot be rendered."""
@@ -176,7 +205,9 @@ class Painting:
         """Lay an item's document out. Raises Refusal, naming the item."""
         with _refusing(item):
             if item.document not in self._sources:
-                self._sources[item.document] = _Source(self._archive, self._job.documents[item.document])
+                document = self._job.documents[item.document]
+                assert not isinstance(document, PdfDocument), 'a part of its own, which is imported'
+                self._sources[item.document] = _Source(self._archive, document)
             source = self._sources[item.document]
             return self._typesetter.set(source.html(item), source.base_url)
 

@@ -1,6 +1,6 @@
 """What a job may contain: documents, options and metadata, as typed values of `job.spec`.
 
-An *item* is one document to render: an HTML document, or one record poured into a template. Items are
+An *item* is one document to render: an HTML document, one record poured into a template, or an existing PDF. Items are
 numbered over the whole job in order, from 0; a part is a contiguous range of items. Documents and
 records are counted from 0 too, wherever they are named.
 """
@@ -52,7 +52,22 @@ class TemplateDocument:
         }
 
 
-Document = HtmlDocument | TemplateDocument
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PdfDocument:
+    """An existing PDF. `source` is a member of the input archive, `title_name` its name in the job."""
+
+    source: str
+    title_name: str
+
+    @property
+    def item_count(self) -> int:
+        return 1
+
+    def to_json(self) -> dict[str, Any]:
+        return {'kind': 'pdf', 'source': self.source, 'title_name': self.title_name}
+
+
+Document = HtmlDocument | TemplateDocument | PdfDocument
 
 
 def document_from_json(value: Mapping[str, Any]) -> Document:
@@ -66,6 +81,8 @@ def document_from_json(value: Mapping[str, Any]) -> Document:
                 records=value['records'],
                 record_count=value['record_count'],
             )
+        case 'pdf':
+            return PdfDocument(source=value['source'], title_name=value['title_name'])
         case kind:
             raise ValueError(f'unknown kind of document: {kind!r}')
 

@@ -32,8 +32,8 @@ SMALL_BYTES: Final = 256 * 1024
 _UUID: Final = re.compile(r'[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 CONTENT_PROBLEMS: Final = (
     'invalid-request', 'unknown-field', 'invalid-json', 'invalid-encoding', 'file-name-invalid', 'file-missing',
-    'not-html', 'template-syntax', 'records-invalid', 'nothing-to-print', 'too-many-files', 'too-many-documents',
-    'too-many-records', 'idempotency-key-reused',
+    'not-html', 'pdf-invalid', 'template-syntax', 'records-invalid', 'nothing-to-print', 'too-many-files',
+    'too-many-documents', 'too-many-records', 'idempotency-key-reused',
 )  # fmt: skip
 
 router = APIRouter(prefix='/v1/jobs', tags=['jobs'])

@@ -50,9 +50,9 @@ def _bundles(parts: tuple[Path, ...], scratch: Path) -> Iterator[Path]:
             is_pdf = file.read(5) == b'%PDF-'
         if is_pdf:
             path, name = folder / part.name, str(part)
-            with path.open('wb') as out:
+            with part.open('rb') as source, path.open('wb') as out:
                 made = import_pdf(
-                    part, out, name=name, item=number, prefix=f'p{number}/', version=version, compress=compress
+                    source, out, name=name, item=number, prefix=f'p{number}/', version=version, compress=compress
                 )
             if made.left_out:
                 click.echo(f'{part}: left out are {", ".join(made.left_out)}', err=True)

@@ -14,7 +14,7 @@ from renderer.weasy.versions import check_versions, font_digests, system_fonts, 
 
 check_versions()  # before anything below reaches inside
 
-from renderer.weasy.painting import Painted, PlaceInDocument, Volume, paint_window  # noqa: E402
+from renderer.weasy.painting import Painted, PlaceInDocument, Volume, paint_window, version_of  # noqa: E402
 from renderer.weasy.prepared import PreparedDocument  # noqa: E402
 from renderer.weasy.tuning import tune  # noqa: E402
 from renderer.weasy.typesetting import Typesetter, known_options, warm  # noqa: E402
@@ -34,6 +34,7 @@ __all__ = [
     'paint_window',
     'system_fonts',
     'tune',
+    'version_of',
     'versions',
     'warm',
 ]

@@ -60,16 +60,13 @@ class Volume:
     """Documents bound into one bundle, as they come."""
 
     def __init__(self, output: BinaryIO, options: Mapping[str, Any], zoom: float) -> None:
-        variant = VARIANTS[options['pdf_variant']][1] if options.get('pdf_variant') else {}
-        version = options.get('pdf_version') or variant.get('pdf_version') or '1.7'
-        identifier = options.get('pdf_identifier')
         self._options = options
         self._zoom = zoom
         self._binder = Binder(
             output,
-            version=version.decode() if isinstance(version, bytes) else str(version),
+            version=version_of(options),
             compress=not options.get('uncompressed_pdf'),
-            identifier=_identifier(identifier),
+            identifier=_identifier(options.get('pdf_identifier')),
         )
         self._fonts = FontExport(self._binder)
 
@@ -124,6 +121,13 @@ class Volume:
 
     def close(self) -> None:
         self._binder.close(list(self._fonts.programs()))
+
+
+def version_of(options: Mapping[str, Any]) -> str:
+    """The PDF version of what is painted with these options."""
+    variant = VARIANTS[options['pdf_variant']][1] if options.get('pdf_variant') else {}
+    version = options.get('pdf_version') or variant.get('pdf_version') or '1.7'
+    return version.decode() if isinstance(version, bytes) else str(version)
 
 
 def _identifier(value: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from api.intake import Prepared, prepare, with_key
+from api.models import RECORDS, SOURCES
 from api.problems import ApiProblem
 from renderer.runs import plan_runs
 from renderer.sources import JobSpec
@@ -140,8 +141,8 @@ def test_pairs_of_surrogates_are_characters(submit: Callable[..., Prepared]) -> 
     ('document', 'field', 'valid'),
     [
         ({'html': 1}, 'documents.0.html', None),
-        ({'htm': '<p>'}, 'documents.0.htm', ['html', 'file', 'template', 'template_file', 'records', 'records_file']),
-        ({'html': HTML, 'file': 'a'}, 'documents.0', ['html', 'file', 'template', 'template_file']),
+        ({'htm': '<p>'}, 'documents.0.htm', [*SOURCES[:2], 'pdf_file', *SOURCES[2:4], *RECORDS]),
+        ({'html': HTML, 'file': 'a'}, 'documents.0', [*SOURCES]),
         ({'html': HTML, 'records': []}, 'documents.0', ['template', 'template_file']),
         ({'template': 't'}, 'documents.0', ['records', 'records_file']),
         ({'template': 't', 'records': [], 'records_file': 'r'}, 'documents.0', ['records', 'records_file']),

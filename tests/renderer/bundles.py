@@ -82,6 +82,10 @@ class Job:
         self.documents.append({'kind': 'html', 'source': f'files/{name}', 'base_url': f'bundle:///{name}'})
         return self
 
+    def pdf(self, name: str) -> Job:
+        self.documents.append({'kind': 'pdf', 'source': f'files/{name}', 'title_name': name})
+        return self
+
     def template(self, name: str, records: Sequence[Record] | bytes, count: int | None = None) -> Job:
         member = f'inline/{len(self.documents)}.records.ndjson'
         if not isinstance(records, bytes):

@@ -44,7 +44,7 @@ def test_what_a_spec_leaves_out_has_defaults():
 
 def test_an_unknown_kind_of_document_is_an_error():
     with pytest.raises(ValueError, match='unknown kind'):
-        JobSpec.from_json({'documents': [{'kind': 'pdf'}], 'input': INPUT.to_json()})
+        JobSpec.from_json({'documents': [{'kind': 'tiff'}], 'input': INPUT.to_json()})
 
 
 def test_items_are_numbered_over_all_documents():
