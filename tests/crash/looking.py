@@ -72,17 +72,26 @@ def event_keys(pool: schema.Pool, job_id: UUID, kind: str) -> list[str]:
 def assert_completed_once(deployment: Deployment, pool: schema.Pool, job_id: UUID, *, documents: int = 24) -> None:
     """The whole list: state, pages and their order, one result, one event, invariants, replay."""
     assert wait_until_ended(pool, job_id) == 'completed', rows(pool, job_id)[0]
+    assert document_numbers(download(deployment, job_id)) == list(range(documents))
+    assert_recorded_once(deployment, pool, job_id, pages=documents)
+
+
+def download(deployment: Deployment, job_id: UUID) -> bytes:
     with deployment.client() as client:
         target = io.BytesIO()
         client.download(str(job_id), target)
-    assert document_numbers(target.getvalue()) == list(range(documents))
+    return target.getvalue()
+
+
+def assert_recorded_once(deployment: Deployment, pool: schema.Pool, job_id: UUID, *, pages: int) -> None:
+    """One result, one event, invariants, and a replay that changes nothing."""
     assert len(event_keys(pool, job_id, 'job-completed')) == 1
     with pool.connection() as conn:
         check_invariants(conn)
         job = schema.get_job(conn, job_id)
     assert job is not None
-    assert job.page_count == documents
-    assert job.result_bytes == len(target.getvalue())
+    assert job.page_count == pages
+    assert job.result_bytes == len(download(deployment, job_id))
     replay_every_message(deployment, pool, job_id)
 
 

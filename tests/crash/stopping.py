@@ -49,6 +49,9 @@ def result_object(_: Any, __: Any, key: str, /, *___: Any, **____: Any) -> bool:
 POINTS: dict[str, tuple[str, str, Callable[..., bool]]] = {
     'plan-claimed': ('worker.holding', 'Holder._claim', kind_is('plan')),
     'plan-completed': ('worker.holding', 'Holder.complete', kind_is('plan')),
+    'layout-claimed': ('worker.holding', 'Holder._claim', kind_is('layout')),
+    'layout-completed': ('worker.holding', 'Holder.complete', kind_is('layout')),
+    'window-uploaded': ('renderer.windows', 'store_part', always),
     'paint-claimed': ('worker.holding', 'Holder._claim', kind_is('paint')),
     'paint-forked': ('worker.zygote', 'Zygote.start', always),
     'paint-uploaded': ('renderer.worker', 'store_part', always),
