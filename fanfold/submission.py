@@ -17,6 +17,7 @@ from fanfold.client.errors import NotSendable
 
 STANDARD_INPUT: Final = Path('-')
 INDEX: Final = 'index.html'
+PDF_SUFFIX: Final = '.pdf'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class _Gathering:
         sources = self._sources
         if sources.folder:
             self._take_folder(sources.folder)
-        documents: list[dict[str, Any]] = [{'file': self._document(path)} for path in sources.paths]
+        documents: list[dict[str, Any]] = [{_field_for(path): self._document(path)} for path in sources.paths]
         if sources.template and sources.records:
             documents.append(
                 {'template_file': self._document(sources.template), 'records_file': self._records(sources.records)}
@@ -131,6 +132,11 @@ class _Gathering:
             raise NotSendable(f'standard input can be given once, and {name} cannot be among the files')
         self._files[name] = self._sources.stdin
         return name
+
+
+def _field_for(path: Path) -> str:
+    """The field of a document that names this file."""
+    return 'pdf_file' if path.suffix.lower() == PDF_SUFFIX else 'file'
 
 
 def _with_folder_of_index(sources: Sources) -> Sources:

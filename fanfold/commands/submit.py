@@ -83,9 +83,9 @@ def command(
 ) -> None:
     """Render HTML files, in the order given, or a template with records, to one PDF.
 
-    A PATH is an HTML file, - for standard input, or a folder with an index.html. With an HTML file
-    go the style sheets, images and fonts that it names, as far as they lie in its folder; --files
-    sends a folder as it is instead.
+    A PATH is an HTML file, a PDF that comes along as it is, - for standard input, or a folder with
+    an index.html. With an HTML file go the style sheets, images and fonts that it names, as far as
+    they lie in its folder; --files sends a folder as it is instead.
 
     Prints the job's id, or with -o the path of the PDF once it is there. Exits with 1 if the job
     fails, 3 if the service does not answer, 4 if it refuses the job. Ctrl-C ends the wait, not the

@@ -194,3 +194,13 @@ def test_what_cannot_be_sent_is_said(tmp_path, monkeypatch, sources, reason):
     (tmp_path / 'empty').mkdir()
     with pytest.raises(NotSendable, match=reason):
         gather(sources)
+
+
+def test_a_pdf_is_sent_as_one(tmp_path):
+    (tmp_path / 'a.html').write_text('<p>a')
+    (tmp_path / 'Cover.PDF').write_bytes(b'%PDF-1.7')
+
+    submission = gather(Sources(paths=[tmp_path / 'Cover.PDF', tmp_path / 'a.html']))
+
+    assert submission.documents == [{'pdf_file': 'Cover.PDF'}, {'file': 'a.html'}]
+    assert sorted(submission.files) == ['Cover.PDF', 'a.html']
