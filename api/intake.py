@@ -79,6 +79,7 @@ def prepare(body: IO[bytes], content_type: str, settings: Settings, folder: Path
         options=_named_options(request),
         parts=request.options.parts,
         document_bookmarks=bool(request.options.document_bookmarks),
+        finishing=request.options.finishing(),
         metadata=Metadata.from_json(metadata.model_dump() if metadata else None),
         input=Input(key='', sha256=archive.sha256, bytes=archive.size),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 PdfVariant = Literal[
@@ -27,6 +27,8 @@ NO_CONTROLS: Final = r'^[^\x00-\x1f\x7f]*$'
 Line = Annotated[str, Field(max_length=2_000, pattern=NO_CONTROLS)]
 FileName = Annotated[str, Field(min_length=1)]
 MOST_PARTS: Final = 100_000
+#: options that are not WeasyPrint's
+BESIDE: Final = ('parts', 'document_bookmarks', 'linearize', 'encrypt', 'metadata')
 
 
 def _known_parts(value: object) -> object:
@@ -58,6 +60,19 @@ class Metadata(BaseModel):
     author: Line | None = None
     subject: Line | None = None
     keywords: Annotated[list[Line], Field(max_length=100)] | None = None
+
+
+Permission = Literal['print', 'copy', 'annotate', 'fill', 'assemble', 'modify']
+
+
+class Encryption(BaseModel):
+    """Who may open the PDF, and what readers may do who do not know the owner's password."""
+
+    model_config = ConfigDict(extra='forbid', strict=True)
+
+    owner_password: Annotated[str, Field(min_length=1, max_length=127)]
+    user_password: Annotated[str, Field(max_length=127, description='empty: everybody may open it')] = ''
+    permissions: list[Permission] = Field(default_factory=list)
 
 
 class Options(BaseModel):
@@ -103,8 +118,21 @@ class Options(BaseModel):
 
     parts: Parts = 'auto'
     document_bookmarks: bool | None = None
+    linearize: bool | None = None
+    encrypt: Encryption | None = None
     metadata: Metadata | None = None
+
+    @model_validator(mode='after')
+    def _conforms(self) -> Options:
+        if self.encrypt is not None and (self.pdf_variant or '').startswith(('pdf/a', 'pdf/x')):
+            raise PydanticCustomError('encrypt', f'{self.pdf_variant} does not allow `encrypt`', {})
+        return self
+
+    def finishing(self) -> dict[str, object]:
+        """What is done with the finished PDF."""
+        given: dict[str, object] = {'linearize': True} if self.linearize else {}
+        return given if self.encrypt is None else {**given, 'encrypt': self.encrypt.model_dump()}
 
     def rendering(self) -> dict[str, object]:
         """The options that go to WeasyPrint: those that were given."""
-        return self.model_dump(exclude_none=True, exclude={'parts', 'document_bookmarks', 'metadata'})
+        return self.model_dump(exclude_none=True, exclude=set(BESIDE))

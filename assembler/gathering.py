@@ -86,6 +86,7 @@ def input_hash(painted: Iterable[Part], failed: Iterable[Part], spec: dict[str, 
         'options': spec.get('options'),
         'metadata': spec.get('metadata'),
         'document_bookmarks': spec.get('document_bookmarks'),
+        'finishing': spec.get('finishing'),
     }
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 

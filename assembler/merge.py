@@ -14,14 +14,15 @@ from typing import Any
 from assembler.assemble import assemble
 from assembler.audit import audit
 from assembler.contents import Contents
+from assembler.finishing import finish
 from runtime.errors import ObjectCorrupt, Problem, Refusal
 
 
 def merge_child(payload: dict[str, Any], report: Callable[[Any], None]) -> dict[str, Any]:
     """What runs in the child.
 
-    `payload`: parts [{paths, pages}], out, metadata, document_bookmarks. Returns pages, bytes and sha256 of the result,
-    and timing. `report` is told (index of the part, None). Raises Refusal.
+    `payload`: parts [{paths, pages}], out, metadata, document_bookmarks, finishing. Returns pages, bytes and sha256 of
+    the result, and timing. `report` is told (index of the part, None). Raises Refusal.
     """
     started = time.time()
     out, parts = Path(payload['out']), payload['parts']
@@ -40,6 +41,9 @@ def merge_child(payload: dict[str, Any], report: Callable[[Any], None]) -> dict[
     witnessed = audit(out, pages=sum(part['pages'] for part in parts))
     if witnessed != written:
         raise Refusal(Problem(name='merge-error', detail=f'the result holds {witnessed}; its parts have {written}'))
+    if payload['finishing']:
+        finish(out, payload['finishing'], pages=witnessed.pages)
+        digest = sha256_of(out)
     return {
         'pages': witnessed.pages,
         'bytes': out.stat().st_size,
@@ -59,6 +63,11 @@ def _write(pieces: Generator[bytes, None, Contents], out: Path) -> tuple[Content
                 return end.value, digest.hexdigest()
             file.write(piece)
             digest.update(piece)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open('rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
 def _named(error: ObjectCorrupt, paths: Sequence[tuple[int, Path]]) -> dict[str, int]:

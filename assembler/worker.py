@@ -129,6 +129,7 @@ class Assembler:
             'out': str(out),
             'metadata': spec.get('metadata') or {},
             'document_bookmarks': spec.get('document_bookmarks', False),
+            'finishing': spec.get('finishing'),
         }
         request = ChildRequest(entry='assembler.merge:merge_child', payload=payload, limits=self._limits(held))
         merged = result_of(_without_position(run_child(held, self._zygote, request)))

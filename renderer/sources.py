@@ -146,6 +146,8 @@ class JobSpec:
     parts: Literal['auto'] | int = 'auto'
     #: whether each of several documents has a bookmark above its own
     document_bookmarks: bool = False
+    #: what is done with the finished PDF: `linearize`, and `encrypt` with its passwords and permissions
+    finishing: Mapping[str, Any] = field(default_factory=dict)
     metadata: Metadata = Metadata()
 
     @property
@@ -169,6 +171,7 @@ class JobSpec:
             'options': dict(self.options),
             'parts': self.parts,
             **({'document_bookmarks': True} if self.document_bookmarks else {}),
+            **({'finishing': dict(self.finishing)} if self.finishing else {}),
             'metadata': self.metadata.to_json(),
             'input': self.input.to_json(),
         }
@@ -181,6 +184,7 @@ class JobSpec:
             options=dict(value.get('options') or {}),
             parts=value.get('parts', 'auto'),
             document_bookmarks=value.get('document_bookmarks', False),
+            finishing=value.get('finishing') or {},
             metadata=Metadata.from_json(value.get('metadata')),
             input=Input(key=source['key'], sha256=source['sha256'], bytes=source['bytes']),
         )

@@ -376,4 +376,5 @@ def payload(paths: list[Path], out: Path) -> dict:
         'out': str(out),
         'metadata': {},
         'document_bookmarks': False,
+        'finishing': None,
     }
