@@ -176,6 +176,8 @@ class WindowWork:
                 if held.gone or not held.claimed.losses:  # it may have been killed, so it gets a second chance
                     raise
                 return _whole(NOT_PREPARED.format(error))
+            except Refusal as refusal:  # rendering it whole will say what is wrong with it
+                return _whole(refusal.problem.detail)
             workers = self._settings.window_workers
             windows = cut(prepared.seams, prepared.weight, windows=parts_of(spec), workers=workers)
             timing = dict(prepared.timing)
@@ -201,11 +203,9 @@ class WindowWork:
             self.room.dismiss(press)
         try:
             return press.prepared()
-        except Refusal as refusal:
+        except Refusal:
             self.room.dismiss(press)
-            problem = refusal.problem
-            extra = {'document': 0, **problem.extra}
-            raise Refusal(Problem(name=problem.name, detail=f'document 0: {problem.detail}', extra=extra)) from refusal
+            raise
         finally:
             held.on_lost = None
 

@@ -108,6 +108,28 @@ def test_a_window_over_its_limit_is_named_by_its_pages_and_by_how_it_begins(serv
     assert failure['detail'].startswith("pages 4 to 5, from '#c1': it needed more than")
 
 
+def test_a_retry_lays_out_only_the_windows_that_were_not(service, job, serial):
+    good, bad = service.worker(), service.worker(part_attempts=1, window_memory_bytes=1)
+    job_id = service.submit(job)
+    service.work(job_id, lambda part: good if part.kind == 'plan' or part.key.part_index < 2 else bad)
+    assert service.job(job_id).status == 'failed'
+    with service.pool.connection() as conn:
+        schema.retry_job(conn, job_id)
+    assert_same(serial, service.finish(job_id, lambda part: good))
+    batches = service.snapshot(job_id).batches
+    assert [(batch.kind, batch.total) for batch in batches][1:4] == [('layout', 5), ('layout', 3), ('layout', 5)]
+
+
+@pytest.mark.parametrize('kind', ['layout', 'paint'])
+def test_a_window_that_fails_in_a_partial_job_fails_it_with_its_reason(service, job, kind):
+    good, bad = service.worker(), service.worker(part_attempts=1, window_memory_bytes=1)
+    job_id = service.submit(job, failure_policy='partial')
+    service.work(job_id, lambda part: bad if (part.kind, part.key.part_index) == (kind, 3) else good)
+    failure = service.job(job_id).failure
+    assert failure is not None
+    assert (failure['type'], failure['part']) == ('urn:fanfold:memory-limit', 3)
+
+
 def test_a_host_with_other_fonts_than_the_planner_refuses_windows_as_a_loss(service, job, monkeypatch):
     worker, job_id = service.worker(), service.submit(job)
     due = service.work(job_id, lambda part: worker, until='layout')
@@ -162,6 +184,15 @@ def test_a_document_that_cannot_be_rendered_fails_with_its_error(service, make_j
     failure = service.job(job_id).failure
     assert failure is not None
     assert (failure['type'], failure['document'], failure['file']) == ('urn:fanfold:file-missing', 0, 'gone.css')
+
+
+def test_a_document_that_takes_too_much_to_prepare_is_rendered_whole(service, job, serial):
+    worker, job_id = service.worker(press_memory_bytes=1), service.submit(job)
+    assert_same(serial, service.finish(job_id, lambda part: worker))
+    plan = service.snapshot(job_id).plan
+    assert plan is not None
+    assert plan['windows'] == 1
+    assert 'memory' in plan['whole_because']
 
 
 def test_options_metadata_and_warnings_are_those_of_a_document_rendered_whole(service, make_job):
