@@ -23,6 +23,8 @@ from assembler.truetype import TrueType
 
 #: from this version on, descriptors no longer say which glyphs are there
 FIRST_WITHOUT_CID_SET: Final = (1, 5)
+#: of dictionaries and programs that contradict each other only the latest are looked at: time stays in proportion
+MOST_COMPARED: Final = 32
 SYSTEM: Final = dictionary({'Registry': b'(Adobe)', 'Ordering': b'(Identity)', 'Supplement': b'0'})
 
 
@@ -101,7 +103,7 @@ class Fonts:
     def _take(self, bundle: Bundle, index: int, document: int) -> int:
         font = bundle.tables.fonts[index]
         embedded = self._embed(bundle, font.program, document)
-        for instance in embedded.instances:
+        for instance in embedded.instances[-MOST_COMPARED:]:
             if instance.use.face.key != font.use.face.key:
                 continue
             same_document = document >= 0 and instance.document == document
@@ -116,7 +118,7 @@ class Fonts:
     def _embed(self, bundle: Bundle, index: int, document: int) -> _Embedded:
         program = bundle.tables.programs[index]
         known = self._embedded[program.identity]
-        fit = [embedded for embedded in known if embedded.is_for(program, document)]
+        fit = [embedded for embedded in known[-MOST_COMPARED:] if embedded.is_for(program, document)]
         found = next((embedded for embedded in fit if embedded.covers(program)), None)
         if found is None:
             content = bundle.program(index)
@@ -143,7 +145,7 @@ class Fonts:
         entries = {'FontFile3' if open_type else 'FontFile2': reference(program)}
         if self._file.version < FIRST_WITHOUT_CID_SET:
             entries['CIDSet'] = reference(self._write_cid_set(embedded))
-        for instance in embedded.instances:
+        for instance in embedded.instances[-MOST_COMPARED:]:
             self._write_instance(instance, entries, open_type=open_type)
 
     def _write_cid_set(self, embedded: _Embedded) -> int:
