@@ -29,9 +29,13 @@ TEXT: Final = frozenset(
         'metadata.title',
         'metadata.author',
         'metadata.subject',
+        'encrypt.owner_password',
+        'encrypt.user_password',
     }
 )
-LISTS: Final = frozenset({'stylesheets', 'attachments', 'attachment_relationships', 'metadata.keywords'})
+LISTS: Final = frozenset(
+    {'stylesheets', 'attachments', 'attachment_relationships', 'metadata.keywords', 'encrypt.permissions'}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,15 +173,15 @@ def test_a_list_is_written_with_commas_or_as_json():
 
 
 def test_types_of_options_are_those_of_the_api():
-    from api.options import Metadata, Options
+    from api.options import Encryption, Metadata, Options
 
     def fields(model, prefix=''):
         return {f'{prefix}{name}': str(field.annotation) for name, field in model.model_fields.items()}
 
-    kinds = {**fields(Options), **fields(Metadata, 'metadata.')}
+    kinds = {**fields(Options), **fields(Metadata, 'metadata.'), **fields(Encryption, 'encrypt.')}
     assert {name for name, kind in kinds.items() if 'list' in kind} == LISTS
     others = {name for name, kind in kinds.items() if any(word in kind for word in ('bool', 'int', 'float', 'list'))}
-    assert set(kinds) - others - {'metadata'} == TEXT
+    assert set(kinds) - others - {'metadata', 'encrypt'} == TEXT
 
 
 @pytest.mark.parametrize('bad', ['nothing', '=x', 'parts'])
