@@ -123,7 +123,8 @@ BORROWED: Final[dict[str, Entry]] = {
     'samples/invoice/invoice.html': Entry(windows=1),
     'samples/ticket/ticket.html': Entry(windows=1),
     'book-40.html': Entry(windows=41),
-    'book-100.html': Entry(windows=101),
+    # three glyphs that its fonts lack are numbered by window
+    'book-100.html': Entry(windows=101, but=frozenset({'content'})),
 }
 
 
