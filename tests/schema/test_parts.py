@@ -92,10 +92,10 @@ def test_a_part_needs_no_lease_to_complete(conn: Conn) -> None:
 
 def test_completing_again_with_the_same_input_changes_nothing(conn: Conn) -> None:
     keys = painting(conn, 2, claim=True)
-    completed(conn, keys[0], first=True)
+    completed(conn, keys[0], painted='once')
 
-    assert completed(conn, keys[0], first=False) is Completion.DUPLICATE
-    assert part_at(conn, keys[0]).result == {'pages': 1, 'first': True}
+    assert completed(conn, keys[0], painted='again') is Completion.DUPLICATE
+    assert part_at(conn, keys[0]).result == {'pages': 1, 'painted': 'once'}
     assert status(conn, keys[0]) == ('completed', 'running', 'rendering')
 
 
