@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -224,10 +225,16 @@ def _render(job: LocalJob, path: str, report_path: str | None, level: int | None
     from fanfold.local import render
     from fanfold.telling import telling
 
+    signal.signal(signal.SIGTERM, _stop)
     with telling(level) as told, _written(path), _opened(path) as file:
         report = render(job, file, progress=told.progress)
     if report_path:
         _write_json(report_path, report.to_json())
+
+
+def _stop(number: int, _frame: object) -> None:
+    """Leave as with Ctrl-C: children and temporary files go along."""
+    raise SystemExit(128 + number)
 
 
 def _plan(job: LocalJob, report_path: str | None, level: int | None) -> None:

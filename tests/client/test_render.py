@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -287,3 +288,21 @@ def test_a_terminal_gets_a_bar_and_the_messages_above_it(page, tmp_path):
     assert b'painting' in shown
     assert b'4 pages' in shown
     assert shown.count(b'WARNING: Ignored `colour: red `') == 1
+
+
+@pytest.mark.parametrize(('number', 'code'), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_in_the_middle_it_leaves_no_file_and_no_process(tmp_path, number, code):
+    chapters = ''.join(f'<section style="break-before: page"><p>{"word " * 60_000}</section>' for _ in range(3))
+    source = tmp_path / 'long.html'
+    source.write_text(f'<!doctype html><body>{chapters}')
+    temporary = tmp_path / 'tmp'
+    temporary.mkdir()
+    command = [sys.executable, '-m', 'fanfold', 'render', str(source), str(tmp_path / 'out.pdf'), '--workers', '2']
+    environment = {**os.environ, 'TMPDIR': str(temporary)}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    while not list(temporary.glob('fanfold-render-*/zygote/*/1/request.json')):
+        assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(30) == code
+    assert list(temporary.iterdir()) == []
+    assert not (tmp_path / 'out.pdf').exists()
